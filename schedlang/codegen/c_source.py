@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from schedlang.codegen.c_definitions import includes, plain_types, used_definitions
 from schedlang.codegen.c_externs import CExterns, c_externs
+from schedlang.codegen.c_streams import streams_together
 from schedlang.codegen.c_values import ValuePrinter, memory, short
 from schedlang.codegen.listing import Line, Listing, join_parts, plain
 from schedlang.compute.extern_op import ExternFunction
@@ -120,6 +121,7 @@ class Printer(ValuePrinter):
     def body(self, body: Body, depth: int, known: set[str]) -> list[Line]:
         inside = set(known)
         lines: list[Line] = []
+        body = streams_together(body)
         for position, stmt in enumerate(body):
             if isinstance(stmt, (m.Alloc, m.View)):
                 if stmt.array.name in inside:

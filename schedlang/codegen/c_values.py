@@ -5,7 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.codegen.c_headers import has_function, instruction_function, library_function
-from schedlang.expr.dtypes import SHORT_FLOATS, is_float, register_dtype, storage_dtype
+from schedlang.codegen.c_lanes import (
+    instruction,
+    is_shuffled,
+    masked_access,
+    strided_load,
+    strided_name,
+)
+from schedlang.codegen.c_masks import lanes_that_hold
+from schedlang.codegen.c_math import has_vector_form, vector_functions
+from schedlang.expr.dtypes import (
+    SHORT_FLOATS,
+    is_float,
+    itemsize,
+    register_dtype,
+    storage_dtype,
+)
 from schedlang.expr.functions import FUNCTIONS, INTRINSICS
 from schedlang.expr.operators import COMPARISONS, OPERATORS
 from schedlang.expr.printer import number, paren
@@ -50,6 +65,13 @@ class ValuePrinter:
         self.type(type_)
         self.made[f"{macro}({', '.join([*args, str(type_.lanes)])})"] = None
 
+    def mask(self, type_: Type) -> str:
+        """Return the dtype of a mask of vectors of ``type_``, and make its type."""
+        held = register_dtype(type_.dtype)
+        dtype = f"int{8 * itemsize(held)}"
+        self.type(Type(dtype, type_.lanes))
+        return dtype
+
     def memory_function(self, how: str, access: m.Load | m.Store) -> str:
         """Return the name of a vector load or store."""
         type_ = access.type if isinstance(access, m.Load) else access.value.type
@@ -62,8 +84,28 @@ class ValuePrinter:
         self.type(type_)
         moved = f"{kind}, {memory(dtype)}, {type_.lanes}"
         self.made[f"SL_ROUND({moved}, {get}, {put})" if rounded else f"SL_MOVE({moved})"] = None
-        self.made[f"SL_MEMORY({kind}, {memory(dtype)}, {type_.lanes}, {get}, {put})"] = None
+        every = f"({kind}, {memory(dtype)}, {type_.lanes}, {get}, {put})"
+        if how in ("vload_masked", "vstore_masked"):
+            made = [f"SL_{how.upper()}{every}"]
+            if not rounded:
+                mask = TAGS[self.mask(type_)]
+                made = [*masked_access(how, kind, memory(dtype), type_.lanes, mask)]
+            self.made.update(dict.fromkeys(made))
+        elif how == "vstore_stream":
+            self.made[f"SL_VSTORE_STREAM{f'_ROUNDED{every}' if rounded else f'({moved})'}"] = None
+        else:
+            self.made[f"SL_MEMORY{every}"] = None
         return f"sl_{how}_{kind}_{type_.lanes}"
+
+    def strided_function(self, access: m.Load) -> str:
+        """Return the name of a load of elements a small step apart, by shuffles."""
+        masked = access.mask is not None
+        self.memory_function("vload_masked" if masked else "vload", access)
+        kind, lanes = TAGS[access.type.dtype], access.type.lanes
+        mask = TAGS[self.mask(access.type)] if masked else ""
+        element = memory(access.array.dtype)
+        self.made[strided_load(kind, element, lanes, access.step, mask)] = None
+        return f"sl_{strided_name(access.step, masked)}_{kind}_{lanes}"
 
     def text(self, value: Value) -> str:
         return self.value(value)[0]
@@ -135,6 +177,10 @@ class ValuePrinter:
             return self._function("power_half", value.type, (a,)), _ATOM
         if op in CALLED:
             return self._function(CALLED[op], value.type, (a, b)), _ATOM
+        if op in _COMPARE and lanes and (held := lanes_that_hold(value)) is not None:
+            self.vector("SL_FIRST", Type("bool", lanes))
+            text = f"sl_first_{lanes}({self.text(held.limit)})"
+            return (f"{text} ^ 1", _LEVELS["^"]) if held.negated else (text, _ATOM)
         if op in _COMPARE and lanes:
             kind, name = TAGS[a.type.dtype], _COMPARE[op]
             self.type(a.type)
@@ -173,7 +219,7 @@ class ValuePrinter:
         kinds = TAGS[dtype], TAGS[source]
         self.type(value.a.type)
         self.type(value.type)
-        if how == f"(sl_{kinds[0]})":
+        if how == f"(sl_{kinds[0]})" or (kinds[0] == "i32" and source == "float32"):
             self.made[f"SL_CONVERT({kinds[0]}, {kinds[1]}, {lanes})"] = None
         else:
             self.made[f"SL_CAST({kinds[0]}, {kinds[1]}, {lanes}, {how})"] = None
@@ -207,10 +253,24 @@ class ValuePrinter:
         if not lanes:
             return f"sl_{name}_{scalar}({listed})"
         if name == "select":
+            self.vector("SL_CHOOSE", type_, kind, TAGS[self.mask(type_)])
+            if (chosen := self._chosen(args, kind)) is not None:
+                return chosen
             self.vector("SL_SELECT", type_, kind)
+        elif scalar == "f32" and has_vector_form(name):
+            self.type(Type("float32", lanes))
+            self.made.update(dict.fromkeys(vector_functions(name, lanes)))
+            kind = scalar
+        elif text := instruction(name, kind, lanes):
+            self.vector("SL_CHOOSE", type_, kind, TAGS[self.mask(type_)])
+            self.made[text] = None
         elif name in _EXTREMES and kind != "b8":
             # lane by lane, GCC makes branches of it
             self.vector("SL_EXTREME", type_, name, _EXTREMES[name], kind)
+        elif name == "absolute" and kind[0] in "fi":
+            self.vector("SL_ABSOLUTE" if kind[0] == "f" else "SL_MAGNITUDE", type_, kind)
+        elif name == "copysign":
+            self.vector("SL_COPYSIGN", type_, kind)
         elif len(args) == 1:
             self.type(args[0].type)
             differs = intrinsic is not None and intrinsic.rule in _OTHER_RESULT
@@ -220,12 +280,28 @@ class ValuePrinter:
             self.vector(f"SL_MAP{len(args)}", type_, name, kind, scalar)
         return f"sl_{name}_{kind}_{lanes}({listed})"
 
+    def _chosen(self, args: tuple[Value, ...], kind: str) -> str | None:
+        """Return a choice by a comparison, whose mask needs not become a vector of bytes."""
+        test, lanes = args[0], args[1].type.lanes
+        if not isinstance(test, Op) or test.op not in _COMPARE or lanes_that_hold(test):
+            return None
+        operands = [wide(v, lanes) for v in (test.a, test.b)]
+        of, name = TAGS[operands[0].type.dtype], _COMPARE[test.op]
+        self.type(operands[0].type)
+        self.made[f"SL_SELECT_IF({name}, {test.op}, {of}, {kind}, {lanes})"] = None
+        listed = ", ".join(map(self.text, (*operands, *args[1:])))
+        return f"sl_select_{name}_{of}_{kind}_{lanes}({listed})"
+
     def _load(self, value: m.Load) -> str:
         if value.how == "load":
             text = f"{value.array.name}[{self.text(value.at)}]"
             get = "" if value.raw else short(value.array.dtype)
             return f"{get}_get({text})" if get else text
         args = [self.place(value)]
+        is_short = short(value.array.dtype) and not value.raw
+        if "strided" in value.how and is_shuffled(value.type.lanes, value.step) and not is_short:
+            args += [self.text(value.mask)] if value.mask is not None else []
+            return f"{self.strided_function(value)}({', '.join(args)})"
         if value.how == "vload_if":
             assert value.mask is not None and value.other is not None
             args = [self.text(value.mask), *args, self.text(value.other)]

@@ -1,7 +1,8 @@
 """Math functions in float32, such as exp: polynomials over the primitives, no branches.
 
-They are plain Python over scalars or vectors, and LLVM vectorizes loops over them.  The error is at
-most 2 units in the last place for every float32 (`tests/exhaustive_math.py` tests them all).  The
+They are plain Python over scalars or vectors, and LLVM vectorizes loops over them.  Vectors in C
+have the same functions, translated from this source (`codegen/c_math.py`).  The error is at most 2
+units in the last place for every float32 (`tests/exhaustive_math.py` tests them all).  The
 coefficients are minimax fits to the functions in the comments above them, computed for this file by
 a linear program on Chebyshev nodes and rounded to float32.
 """
@@ -122,7 +123,8 @@ def exp_single(x: Any) -> Any:
 
     Source: Cody and Waite, "Software Manual for the Elementary Functions" (1980), chapter 6.
     """
-    x = select(x > EXP_HIGH, EXP_HIGH, select(x < EXP_LOW, EXP_LOW, x))
+    x = select(x > EXP_HIGH, EXP_HIGH, x)
+    x = select(x < EXP_LOW, EXP_LOW, x)
     shifted = fma(x, LOG2_E, MAGIC)
     n = shifted - MAGIC
     r = fma(n, -LN2_LOW, fma(n, -LN2_HIGH, x))

@@ -1,0 +1,201 @@
+"""Functions of vectors in C that need more than operators: shuffled loads, and instructions.
+
+A shuffle names its lanes, so that each number of lanes has its own text. Where a vector fills a
+register of x86, GCC has instructions that it does not make of a loop over the lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+# strided loads of up to this step read whole vectors and shuffle their lanes, as on the CPU target
+LARGEST_SHUFFLED_STEP = 4
+# fewer lanes are loaded one by one
+FEWEST_SHUFFLED = 4
+# the bytes of the types that have instructions, and how instructions call them
+_FLOATS = {"f32": (4, "ps"), "f64": (8, "pd")}
+# the same for loads and stores
+_MASKED = {"f32": (4, "ps"), "f64": (8, "pd"), "i32": (4, "d")}
+# the instructions of minima and maxima, and the operators
+_EXTREMES = {"minimum": ("min", "<"), "maximum": ("max", ">")}
+# the modes of x86's rounding, which raise no flag of inexactness
+_ROUNDING = {"floor": 9, "ceil": 10, "trunc": 11, "round_even": 8}
+
+
+def is_shuffled(lanes: int, step: int) -> bool:
+    """Return whether a strided load reads whole vectors."""
+    return lanes >= FEWEST_SHUFFLED and 1 < abs(step) <= LARGEST_SHUFFLED_STEP
+
+
+def instruction(name: str, tag: str, lanes: int) -> str:
+    """Return the definition of a function of vectors by an instruction of x86, if it has one.
+
+    >>> print(instruction("sqrt", "f32", 8))
+    SL sl_f32_8 sl_sqrt_f32_8(sl_f32_8 a) {
+    #if defined(__AVX__) && !defined(__clang__)
+      return __builtin_ia32_sqrtps256(a);
+    #else
+      sl_f32_8 v;
+      for (int l = 0; l < 8; l++) v[l] = sl_sqrt_f32(a[l]);
+      return v;
+    #endif
+    }
+    """
+    size, suffix = _FLOATS.get(tag, (0, ""))
+    if size * lanes not in (16, 32) or name not in ("sqrt", *_ROUNDING, *_EXTREMES):
+        return ""
+    wide = size * lanes == 32
+    suffix += "256" * wide
+    feature = "__AVX__" if wide else "__SSE4_1__" if name in _ROUNDING else "__SSE2__"
+    kind, full = f"sl_{tag}_{lanes}", f"sl_{name}_{tag}_{lanes}"
+    # Clang makes the instruction of the other body
+    test = f"defined({feature}) && !defined(__clang__)"
+    if name in _EXTREMES:
+        short, op = _EXTREMES[name]
+        head = f"SL {kind} {full}({kind} a, {kind} b) {{"
+        # the instruction returns its second operand where one of them is NaN
+        own = f"sl_choose_{tag}_{lanes}(b != b, b, __builtin_ia32_{short}{suffix}(b, a))"
+        other = f"sl_choose_{tag}_{lanes}((b {op} a) | (b != b), b, a)"
+        return _either(head, test, [f"return {own};"], [f"return {other};"])
+    call = f"sqrt{suffix}(a)" if name == "sqrt" else f"round{suffix}(a, {_ROUNDING[name]})"
+    each = f"for (int l = 0; l < {lanes}; l++) v[l] = sl_{name}_{tag}(a[l]);"
+    head = f"SL {kind} {full}({kind} a) {{"
+    by_lanes = [f"{kind} v;", each, "return v;"]
+    return _either(head, test, [f"return __builtin_ia32_{call};"], by_lanes)
+
+
+def limit(name: str, lanes: int) -> str:
+    """Return the definition of ``at_most`` or ``at_least``, which keep NaN, of ``lanes`` float32.
+
+    The limit is in all lanes. Another number of lanes than a register has is not one instruction.
+    """
+    short, op = {"at_most": ("min", ">"), "at_least": ("max", "<")}[name]
+    kind = f"sl_f32_{lanes}"
+    head = f"SL {kind} sl_{name}_f32_{lanes}({kind} x, sl_f32 limit) {{"
+    other = f"  return sl_choose_f32_{lanes}(x {op} limit, sl_splat_f32_{lanes}(limit), x);"
+    if lanes not in (4, 8):
+        return "\n".join([head, other, "}"])
+    feature, suffix = ("__SSE2__", "") if lanes == 4 else ("__AVX__", "256")
+    own = f"return __builtin_ia32_{short}ps{suffix}(sl_splat_f32_{lanes}(limit), x);"
+    return _either(head, f"defined({feature}) && !defined(__clang__)", [own], [other.strip()])
+
+
+def masked_access(how: str, tag: str, element: str, lanes: int, whole: str) -> tuple[str, str]:
+    """Return the definitions of a masked load or store: by a mask of ``whole``, and of bytes.
+
+    ``tag`` and ``element`` are the types of a lane and in memory, and ``whole`` of the mask's lane.
+    """
+    size, suffix = _MASKED.get(tag, (0, ""))
+    suffix += "256" * (size * lanes == 32)
+    feature = "__AVX2__" if tag.startswith("i") else "__AVX__"
+    kind, mask = f"sl_{tag}_{lanes}", f"sl_{whole}_{lanes}"
+    each = f"for (int l = 0; l < {lanes}; l++)"
+    wide = f"-__builtin_convertvector(m, {mask})"
+    # an int64_t is a long, and the instruction's lane a long long
+    taken = f"(long long __attribute__((vector_size({size * lanes}))))m" if tag == "f64" else "m"
+    end = f"{tag}_{lanes}"
+    if how == "vload_masked":
+        takes = f"const {element} *a"
+        heads = [f"SL {kind} sl_vload_{x}_{end}({takes}, " for x in ("where", "masked")]
+        own = f"return __builtin_ia32_maskload{suffix}((const {kind} *)a, {taken});"
+        lane = [f"{kind} v;", f"{each} v[l] = m[l] ? a[l] : 0;", "return v;"]
+        by_bytes = f"return sl_vload_where_{end}(a, {wide});"
+    else:
+        takes = f"{element} *a, {kind} v"
+        heads = [f"SL void sl_vstore_{x}_{end}({takes}, " for x in ("where", "masked")]
+        own = f"__builtin_ia32_maskstore{suffix}(({kind} *)a, {taken}, v);"
+        lane = [f"{each} if (m[l]) a[l] = v[l];"]
+        by_bytes = f"sl_vstore_where_{end}(a, v, {wide});"
+    head = f"{heads[0]}{mask} m) {{"
+    if size * lanes in (16, 32):
+        if how == "vload_masked":
+            where = _either(head, f"defined({feature})", [own], lane)
+        else:
+            # AMD's instruction takes longer than moves of the lanes of a mask that is known
+            test = f"#if defined({feature})\n  if (!__builtin_constant_p(m[0])) {{"
+            where = "\n".join(
+                [head, test, f"    {own}", "    return;", "  }", "#endif", f"  {lane[0]}", "}"]
+            )
+    else:
+        where = "\n".join([head, *(f"  {line}" for line in lane), "}"])
+    return where, "\n".join([f"{heads[1]}sl_b8_{lanes} m) {{", f"  {by_bytes}", "}"])
+
+
+def _either(head: str, test: str, own: list[str], others: list[str]) -> str:
+    """Return a function with a body for where a test of the preprocessor holds, and another."""
+    bodies = (f"#if {test}", *(f"  {x}" for x in own), "#else", *(f"  {x}" for x in others))
+    return "\n".join([head, *bodies, "#endif", "}"])
+
+
+def strided_name(step: int, masked: bool) -> str:
+    """Return what a strided load by shuffles is called, before the type and the lanes."""
+    return f"vload_every_{'m' * (step < 0)}{abs(step)}{'_masked' * masked}"
+
+
+def strided_load(tag: str, element: str, lanes: int, step: int, whole: str = "") -> str:
+    """Return the definition of a load of elements a small ``step`` apart.
+
+    It reads whole vectors, none before the first of these elements or after the last. A masked one
+    has a mask of bytes, of which it makes one of ``whole``.
+
+    >>> print(strided_load("f32", "float", 4, 2))
+    SL sl_f32_4 sl_vload_every_2_f32_4(const float *a) {
+      sl_f32_4 v = sl_vload_f32_4(a);
+      sl_f32_4 w = sl_vload_f32_4(a + 3);
+      return __builtin_shufflevector(v, w, 0, 2, 5, 7);
+    }
+    """
+    kind, mask = f"sl_{tag}_{lanes}", f"sl_{whole}_{lanes}"
+    name = f"sl_{strided_name(step, bool(whole))}_{tag}_{lanes}"
+    takes = f"const {element} *a{f', sl_b8_{lanes} bytes' if whole else ''}"
+    lines = [f"SL {kind} {name}({takes}) {{"]
+    if whole:
+        lines.append(f"  {mask} m = -__builtin_convertvector(bytes, {mask}), never = {{0}};")
+    parts = list(_parts(lanes, step))
+    loads: list[str] = []
+    for start, lane_of in parts:
+        place = f"a{f' + {start}' if start > 0 else f' - {-start}' if start else ''}"
+        if whole:
+            # whether the lanes that these elements go to are in the mask
+            own = f"m{len(loads)}"
+            lines.append(f"  {mask} {own} = {_shuffled('m', 'never', lane_of)};")
+            loads.append(f"sl_vload_where_{tag}_{lanes}({place}, {own})")
+        else:
+            loads.append(f"sl_vload_{tag}_{lanes}({place})")
+    lines += [f"  {kind} v = {loads[0]};", f"  {kind} w = {loads[1]};"]
+    if step == 2 and lanes == 8:
+        # x86 shuffles two vectors half by half
+        lines.append(f"  v = {_shuffled('v', 'w', (0, 2, 9, 11, 4, 6, 13, 15))};")
+        lines.append(f"  return {_shuffled('v', 'v', (0, 1, 4, 5, 2, 3, 6, 7))};")
+        return "\n".join([*lines, "}"])
+    # where each lane of the result is in the two vectors
+    order = [0] * lanes
+    for number, (_, lane_of) in enumerate(parts):
+        for at, lane in enumerate(lane_of):
+            if lane < lanes:
+                order[lane] = at + lanes * min(number, 1)
+        if number > 1:
+            lines.append(f"  w = {loads[number]};")
+        if number == len(parts) - 1:
+            lines.append(f"  return {_shuffled('v', 'w', order)};")
+        elif number:
+            lines.append(f"  v = {_shuffled('v', 'w', order)};")
+            order = list(range(lanes))
+    return "\n".join([*lines, "}"])
+
+
+def _parts(lanes: int, step: int) -> Iterator[tuple[int, list[int]]]:
+    """Yield where each vector starts, and the lanes that its elements go to, or ``lanes``."""
+    low = min(step * (lanes - 1), 0)
+    place = [step * lane - low for lane in range(lanes)]
+    starts = [min(k * lanes, max(place) + 1 - lanes) for k in range(abs(step))]
+    for number, start in enumerate(starts):
+        lane_of = [lanes] * lanes
+        for lane, at in enumerate(place):
+            if min(at // lanes, len(starts) - 1) == number:
+                lane_of[at - start] = lane
+        yield start + low, lane_of
+
+
+def _shuffled(a: str, b: str, order: Sequence[int]) -> str:
+    return f"__builtin_shufflevector({a}, {b}, {', '.join(map(str, order))})"
