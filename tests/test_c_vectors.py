@@ -1,0 +1,194 @@
+"""Vectors in C: their math functions, masks, loads by shuffles, and instructions, beside NumPy."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+import re
+import shutil
+from typing import Any
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.codegen.c_masks import lanes_that_hold
+from schedlang.codegen.c_math import vector_functions
+from schedlang.codegen.c_streams import streams_together
+from schedlang.expr.functions import FUNCTIONS
+from schedlang.machine.nodes import Iota, Let, Num, Op, Splat, Store, Type, Value
+from schedlang.runtime.c_toolchain import compiler
+from tests.test_c_target import in_lanes
+
+needs_compiler = pytest.mark.skipif(
+    not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="there is no C compiler"
+)
+NAMES = ("exp", "log", "tanh", "sigmoid", "erf")
+LANES = 8
+OF_LANES = Type("int64", LANES)
+
+
+def test_each_function_that_is_written_for_the_cpu_has_a_vector_form() -> None:
+    assert set(NAMES) == {f.name for f in FUNCTIONS.values() if f.own_cpu}
+    for name in NAMES:
+        text = vector_functions(name, 4)[-1]
+        assert text.startswith(f"SL sl_f32_4 sl_{name}_f32_4(sl_f32_4 x) {{")
+        # nothing of Python's is left
+        assert not re.search(r"np|select|fma|\bONE\b|_single", text)
+
+
+def true(name: str, x: np.ndarray) -> np.ndarray:
+    """Return the function in float64."""
+    with np.errstate(all="ignore"):
+        if name == "sigmoid":
+            power = np.exp(-np.abs(x))
+            return np.where(x >= 0, 1, power) / (1 + power)
+        if name == "erf":
+            return np.fromiter(map(math.erf, x.tolist()), float, x.size)
+        return np.asarray(getattr(np, name)(x))
+
+
+def error_in_ulps(values: np.ndarray, want: np.ndarray) -> float:
+    """Return the largest error in units in the last place, where infinity counts as 2**128."""
+    np.testing.assert_array_equal(np.isnan(values), np.isnan(want))
+    kept = ~np.isnan(want)
+    limit = 2.0**128
+    a, b = (np.clip(v[kept].astype(float), -limit, limit) for v in (values, want))
+    np.testing.assert_array_equal(np.signbit(a[b == 0]), np.signbit(b[b == 0]))
+    exponents = np.where(b == 0, -149, np.maximum(np.frexp(b)[1] - 24, -149))
+    return float(np.max(np.abs(a - b) / 2.0 ** exponents.astype(float)))
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("option", ["", "-mno-fma"])
+def test_functions_are_within_two_units(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = compiler()
+    if option and not ("gcc" in command[0] or command[0].endswith("cc")):
+        pytest.skip("the option is GCC's for x86")
+    monkeypatch.setenv("CC", " ".join([*command, option]))
+    bits = np.arange(0, 1 << 32, 10007, dtype="uint64").astype("uint32")
+    special = np.float32([0, -0.0, np.inf, -np.inf, np.nan, 1e-40])
+    x = np.concatenate([bits.view("float32"), special])
+    A = sl.placeholder(x.shape, name="A")
+    C = sl.compute(x.shape, lambda i: tuple(getattr(sl, name)(A[i]) for name in NAMES), name="C")
+    f = sl.build(in_lanes(C[0], LANES), [A, *C], target="c")
+    assert "sl_exp_f32_8" in f.source
+    for name, values in zip(NAMES, f(x)):
+        with np.errstate(invalid="ignore"):
+            assert error_in_ulps(values, true(name, x.astype(float))) <= 2, name
+
+
+def value_at(value: Value, lane: int) -> int:
+    """Return an index at a lane; the register in these tests is -3."""
+    if isinstance(value, Num):
+        return int(value.value)
+    if isinstance(value, Iota):
+        return lane
+    if isinstance(value, Splat):
+        return value_at(value.a, lane)
+    assert isinstance(value, Op)
+    functions = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv}
+    return functions[value.op](value_at(value.a, lane), value_at(value.b, lane))
+
+
+@pytest.mark.parametrize("test", ["<", "<=", ">", ">="])
+def test_masks_of_the_first_lanes(test: str) -> None:
+    compare = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}[test]
+    for step, start, limit in itertools.product((-3, -2, -1, 1, 2, 3), (-9, 0, 4), (-5, -4, 1, 6)):
+        lanes = Op("*", Iota(OF_LANES), Splat(Num(step), OF_LANES), OF_LANES, True)
+        index = Op("+", lanes, Splat(Num(start), OF_LANES), OF_LANES, True)
+        held = lanes_that_hold(Op(test, index, Splat(Num(limit), OF_LANES), Type("bool", LANES)))
+        assert held is not None
+        count = value_at(held.limit, 0)
+        for lane in range(LANES):
+            assert ((lane < count) != held.negated) == compare(step * lane + start, limit)
+
+
+def test_other_comparisons_are_no_masks_of_the_first_lanes() -> None:
+    lanes, one = Iota(OF_LANES), Splat(Num(1), OF_LANES)
+    wrapping = Op("+", lanes, one, OF_LANES, False)
+    square = Op("*", lanes, lanes, OF_LANES, True)
+    bools = Type("bool", LANES)
+    for test in (Op("==", lanes, one, bools), Op("<", wrapping, one, bools),
+                 Op("<", square, one, bools), Op("<", one, one, bools)):  # fmt: skip
+        assert lanes_that_hold(test) is None
+
+
+def test_streamed_stores_of_a_line_stand_side_by_side() -> None:
+    A = sl.placeholder((4, 32), name="A")
+    B = sl.compute((4, 32), lambda i, j: A[i, j] * 2, name="B")
+    s = sl.schedule(B)
+    s[B].vectorize(B.op.axis[1])
+    s[B].pragma(B.op.axis[0], "nontemporal")
+    nest = sl.build(s, [A, B], target=sl.Target("c", vector_bytes=32)).machine_nest
+    (loop,) = nest.entry.body[:1]
+    body = streams_together(loop.body)
+    kinds = [type(stmt) for stmt in body]
+    assert kinds.index(Store) >= 4 and kinds[kinds.index(Store) :] == [Store] * 4
+    assert [stmt.value for stmt in body if isinstance(stmt, Store)] == [
+        stmt.reg for stmt in body if isinstance(stmt, Let)
+    ][-4:]
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int32", "uint16", "float16"])
+@pytest.mark.parametrize("step", [-4, -3, -2, 2, 3, 4])
+def test_strided_loads(step: int, dtype: str) -> None:
+    n = 45
+    size = abs(step) * (n - 1) + 1
+    first = size - 1 if step < 0 else 0
+    A = sl.placeholder((size,), dtype, name="A")
+    B = sl.compute((n,), lambda i: A[first + step * i], name="B")
+    # the first and the last elements lie outside
+    C = sl.compute(
+        (n,),
+        lambda i: sl.if_then_else(
+            (first + step * i + 3 >= 0) & (first + step * i + 3 < size), A[first + step * i + 3], 7
+        ),
+        name="C",
+    )
+    a = np.random.default_rng(0).integers(0, 100, size).astype(dtype)
+    for tensor in (B, C):
+        for lanes in (2, 4, 8, 16):
+            f = sl.build(in_lanes(tensor, lanes), [A, tensor], target="c")
+            np.testing.assert_array_equal(f(a), sl.reference(tensor)(a))
+    np.testing.assert_array_equal(f(a)[~((first + step * np.arange(n) + 3) // size == 0)], 7)
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
+def test_operations_of_one_instruction(lanes: int, dtype: str) -> None:
+    n = 61
+    A, B = (sl.placeholder((n,), dtype, name=name) for name in "AB")
+    if dtype.startswith("float"):
+        special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 2.5, -2.5, 0.5], dtype)
+        a, b = (np.resize(x.ravel(), n) for x in np.meshgrid(special, special))
+
+        def of(i: Any) -> tuple[Any, ...]:
+            x = A[i]
+            return (np.sqrt(x), np.abs(x), np.floor(x), np.ceil(x), np.trunc(x), np.rint(x),
+                    sl.max(x, B[i]), sl.min(x, B[i]), sl.select(x < B[i], x, 1))  # fmt: skip
+    else:
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+        special = np.array([low, high, 0, -1, 1, low + 1, 77, -77], dtype)
+        a, b = (np.resize(x.ravel(), n) for x in np.meshgrid(special, special))
+
+        def of(i: Any) -> tuple[Any, ...]:
+            x = A[i]
+            return (np.abs(x), sl.max(x, B[i]), sl.min(x, B[i]), sl.select(x < B[i], x, 1),
+                    sl.select(x == B[i], x.astype("float64"), 1))  # fmt: skip
+
+    C = sl.compute((n,), of, name="C")
+    f = sl.build(in_lanes(C[0], lanes), [A, B, *C], target="c")
+    with np.errstate(all="ignore"):
+        wanted = sl.reference([*C])(a, b)
+    for position, (values, want) in enumerate(zip(f(a, b), wanted)):
+        np.testing.assert_array_equal(values, want, err_msg=str(position))
+        if dtype.startswith("float"):
+            there = ~np.isnan(want)
+            np.testing.assert_array_equal(np.signbit(values[there]), np.signbit(want[there]))
