@@ -6,17 +6,18 @@ The loop chooses:
 
 * All operands are contiguous: the first function.
 * Some inputs are one element, with the step 0, and outputs are contiguous: the same, on blocks, for
-  which a buffer holds copies of that element. If an element takes ``many`` operations, inputs with
-  other steps are copied to a buffer as well.
-* Otherwise, or if an output shares memory with another operand at another place, as in ``reduce``
-  and ``accumulate``: the second function, for one element after the other.
+  which a buffer holds copies of that element.
+* Operands have other steps: the first function, on as many elements as a vector has lanes. They are
+  copied one by one, which LLVM turns into a vector in a register.
+* An output shares memory with another operand at another place, as in ``reduce`` and
+  ``accumulate``, or fewer elements are left: the second function, for one element after the other.
 
 Many elements are computed by several threads, if ``may_fork`` says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -46,16 +47,16 @@ CHUNK, FORKED = 1 << 15, 1 << 16
 class UfuncLoop:
     """The form of a loop: ``sizes`` of elements in bytes, the inputs' first, and their count.
 
-    ``contiguous`` and ``element`` are the names of the two functions. ``many`` says whether an
-    element takes many operations, ``floats`` whether it may set flags of floating-point errors, and
-    ``forks`` whether many elements are computed by several threads.
+    ``contiguous`` and ``element`` are the names of the two functions, and ``lanes`` the elements
+    that the first one computes at once. ``floats`` says whether an element may set flags of
+    floating-point errors, and ``forks`` whether many elements are computed by several threads.
     """
 
     sizes: tuple[int, ...]
     inputs: int
     contiguous: str
     element: str
-    many: bool = False
+    lanes: int = 1
     floats: bool = True
     forks: bool = True
 
@@ -171,16 +172,64 @@ class _Loop:
             self._call(builder, places, n)
             builder.ret_void()
         blocks = [independent, *adjacent[self.form.inputs :]]
-        if not self.form.many:
-            for step, follows in zip(steps, adjacent[: self.form.inputs]):
-                blocks.append(builder.or_(follows, builder.icmp_signed("==", step, I64(0))))
+        for step, follows in zip(steps, adjacent[: self.form.inputs]):
+            blocks.append(builder.or_(follows, builder.icmp_signed("==", step, I64(0))))
         with builder.if_then(_all(builder, blocks)):
             self._blocks(builder, n, places, steps, adjacent)
             builder.ret_void()
-        with cgutils.for_range(builder, n) as loop:
-            self._element(builder, loop.index, places, steps)
+        first = I64(0)
+        if self.form.lanes > 1:
+            whole = builder.and_(n, I64(-self.form.lanes))
+            first = builder.select(independent, whole, I64(0))
+            follow = _all(builder, adjacent[self.form.inputs :])
+            with builder.if_else(follow) as (then, otherwise):
+                with then:
+                    self._vectors(builder, first, places, steps, stored=True)
+                with otherwise:
+                    self._vectors(builder, first, places, steps, stored=False)
+        with cgutils.for_range_slice(builder, first, n, I64(1), I64) as (at, _):
+            self._element(builder, at, places, steps)
         builder.ret_void()
         return target
+
+    def _vectors(
+        self, builder: ir.IRBuilder, n: ir.Value, places: Sequence[ir.Value],
+        steps: Sequence[ir.Value], stored: bool,
+    ) -> None:  # fmt: skip
+        """Emit calls of the contiguous function for the elements of one vector after the other.
+
+        The calls store the results where ``stored``, for contiguous outputs; else to buffers.
+        """
+        form = self.form
+        buffers = [cgutils.alloca_once(builder, _word(s), size=form.lanes) for s in form.sizes]
+        with cgutils.for_range_slice(builder, I64(0), n, I64(form.lanes), I64) as (start, _):
+            here = [builder.gep(p, [builder.mul(start, s)]) for p, s in zip(places, steps)]
+            rows = [*zip(here, steps, buffers, map(_word, form.sizes))]
+            for place, step, buffer, word in rows[: form.inputs]:
+                for lane, source in enumerate(self._strided(builder, place, step)):
+                    element = builder.load(builder.bitcast(source, word.as_pointer()), align=1)
+                    builder.store(element, builder.gep(buffer, [I64(lane)]))
+            operands = [*buffers[: form.inputs], *(here if stored else buffers)[form.inputs :]]
+            given = map(builder.bitcast, operands, self.contiguous.function_type.args)
+            # in line, LLVM keeps the copies in registers
+            builder.call(self.contiguous, [*given, I64(form.lanes)], attrs=("alwaysinline",))
+            for place, step, buffer, word in [] if stored else rows[form.inputs :]:
+                for lane, target in enumerate(self._strided(builder, place, step)):
+                    element = builder.load(builder.gep(buffer, [I64(lane)]))
+                    builder.store(element, builder.bitcast(target, word.as_pointer()), align=1)
+
+    def _strided(
+        self, builder: ir.IRBuilder, place: ir.Value, step: ir.Value
+    ) -> Iterator[ir.Value]:
+        """Emit the addresses of a vector's elements, from one pair to the next.
+
+        Multiples of several steps would take more registers than there are.
+        """
+        pair = builder.add(step, step)
+        for _ in range(self.form.lanes // 2):
+            yield place
+            yield builder.gep(place, [step])
+            place = builder.gep(place, [pair])
 
     def _element(
         self, builder: ir.IRBuilder, at: ir.Value, places: Sequence[ir.Value],
@@ -222,30 +271,24 @@ class _Loop:
             with builder.if_then(builder.icmp_signed("==", steps[k], I64(0))):
                 short = builder.icmp_signed("<", n, I64(length))
                 count = builder.select(short, n, I64(length))
-                self._copy(builder, k, buffer, places[k], I64(0), count)
+                self._repeat(builder, k, buffer, places[k], count)
         with cgutils.for_range_slice(builder, I64(0), n, I64(length), I64) as (start, _):
             left = builder.sub(n, start)
             short = builder.icmp_signed("<", left, I64(length))
             count = builder.select(short, left, I64(length))
             here = [builder.gep(p, [builder.mul(start, s)]) for p, s in zip(places, steps)]
             for k, buffer in enumerate(buffers):
-                if form.many:
-                    moves = builder.icmp_signed("!=", steps[k], I64(0))
-                    with builder.if_then(builder.and_(moves, builder.not_(adjacent[k]))):
-                        self._copy(builder, k, buffer, here[k], steps[k], count)
                 here[k] = builder.select(adjacent[k], here[k], buffer)
             self._call(builder, here, count)
 
-    def _copy(
-        self, builder: ir.IRBuilder, k: int, buffer: ir.Value, place: ir.Value, step: ir.Value,
-        count: ir.Value,
-    ) -> None:  # fmt: skip
-        """Emit copies of ``count`` elements, ``step`` bytes apart, to a buffer."""
+    def _repeat(
+        self, builder: ir.IRBuilder, k: int, buffer: ir.Value, place: ir.Value, count: ir.Value
+    ) -> None:
+        """Emit ``count`` copies of one element to a buffer."""
         word = _word(self.form.sizes[k]).as_pointer()
+        element = builder.load(builder.bitcast(place, word), align=1)
         target = builder.bitcast(buffer, word)
         with cgutils.for_range(builder, count) as loop:
-            source = builder.gep(place, [builder.mul(loop.index, step)])
-            element = builder.load(builder.bitcast(source, word), align=1)
             builder.store(element, builder.gep(target, [loop.index]))
 
 

@@ -9,19 +9,13 @@ from schedlang.compute.define import compute
 from schedlang.compute.tensor import Tensor, placeholder, var
 from schedlang.expr.dtypes import itemsize
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Fn, Function, Load
-from schedlang.machine.walks import operations, values, walk
+from schedlang.machine.nodes import Function
 from schedlang.runtime.llvm.ufunc_loop import UfuncLoop
 from schedlang.schedule.schedule import Schedule, schedule
 from schedlang.target import Target
 from schedlang.targets.build import build
 
 Tensors = tuple[Tensor, ...]
-# with more operations than these for each input, elements with a step are computed faster from a
-# buffer, in vectors: a polynomial of 10 took 0.43 of the time, an addition of two inputs 1.6
-MANY = 3
-# functions that take no longer than an addition
-QUICK = ("minimum", "maximum", "select")
 
 
 def traced_elements(
@@ -50,7 +44,7 @@ def elements_nest(
     nest = MachineNest((*plain, *contiguous))
     form = UfuncLoop(
         tuple(itemsize(t.dtype) for t in arguments), len(inputs), nest.entry.name, plain[-1].name,
-        _is_much(plain[-1]), any("int" not in t.dtype for t in arguments), forks,
+        lanes, any("int" not in t.dtype for t in arguments), forks,
     )  # fmt: skip
     return nest, form
 
@@ -60,14 +54,3 @@ def _functions(
 ) -> Sequence[Function]:
     kernel = build(s, arguments, target=Target("cpu"), name=name, fastmath=fastmath)
     return kernel.machine_nest.functions
-
-
-def _is_much(element: Function) -> bool:
-    """Return whether an element takes a call of a function, or many operations."""
-    inside = [
-        v for stmt, _ in walk(element.body) for root in values(stmt) for v in operations(root)
-    ]
-    loads = sum(isinstance(v, Load) for v in inside)
-    if any(isinstance(v, Fn) and v.name not in QUICK for v in inside):
-        return True
-    return len(inside) - loads > MANY * max(loads, 1)
