@@ -206,6 +206,42 @@ def test_operators_without_a_form_are_left_to_pytorch() -> None:
     assert reports == [backend.report] and len(backend.graphs[0].networks) == 2
 
 
+@pytest.mark.slow
+def test_a_graph_of_any_size_is_divided() -> None:
+    """Restrictions that PyTorch finds, such as at least three rows, are in the parts' sizes."""
+    module = Divided().eval()
+    run, backend = compiled(module)
+    with torch.no_grad():
+        for rows in (7, 8, 9, 23):
+            x = torch.rand(rows, 4)
+            for one, other in zip(run(x), module(x)):
+                check(one, other)
+    assert len(backend.graphs) == 2
+    first, *lines = str(backend.graphs[1].report).splitlines()
+    assert re.match(r"graph 1, 8 operators: 2 networks, . operators left .*, for any \w+$", first)
+    assert lines[0] == "  network 0: 2 operators, linear, relu"
+    assert "  PyTorch: linalg_qr, since this operator has no form here" in lines
+
+
+def test_weights_that_were_made_in_inference_mode() -> None:
+    with torch.inference_mode():
+        weight = torch.rand(4)
+    backend, x = Backend(target="python", database=None), torch.rand(2, 4)
+    graph = torch.fx.symbolic_trace(lambda x, weight: torch.relu(x) * weight)
+    node = next(n for n in graph.graph.nodes if n.name == "weight")
+    node.meta["tensor_dict"] = {"_dynamo_static_input_type": "guarded"}
+    with torch.inference_mode():
+        run = backend(graph, [x, weight])
+        for change in (1.0, 3.0, float("nan")):
+            weight[0] *= change
+            torch.testing.assert_close(run(x, weight), graph(x, weight), equal_nan=True)
+        # a weight that is NaN is one that has not changed
+        ready = backend.graphs[0]._ready
+        run(x, weight)
+        assert backend.graphs[0]._ready is ready
+    assert "each call compares 1 weight with copies" in backend.report
+
+
 def test_a_graph_that_calls_modules_is_left_to_pytorch() -> None:
     """They may train, and a later call may find other weights in them."""
     model = nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.5)).train()
@@ -288,7 +324,10 @@ def test_options_by_name() -> None:
     with torch.no_grad():
         x = torch.rand(2, 3)
         check(run(x), module(x))
-    assert len(reports) == 1 and reports[0].startswith("graph 0, 4 operators: 1 network")
+        run(torch.rand(3, 3))
+    # PyTorch's number of the model, and of its compilation
+    numbers = [re.match(r"graph (\d+)/(\d+), 4 operators: 1 network", r) for r in reports]
+    assert [n and n[2] for n in numbers] == ["0", "1"]
 
 
 @pytest.mark.slow

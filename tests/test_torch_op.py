@@ -511,3 +511,13 @@ def test_without_pytorch_one_sentence_names_the_extra(monkeypatch: pytest.Monkey
     monkeypatch.setattr(builtins, "__import__", without_torch)
     with pytest.raises(MissingExtraError, match=r"sl\.torch\.op needs PyTorch.*schedlang\[torch\]"):
         sl.torch.op(kernel, unused())
+
+
+def test_an_operator_keeps_its_latest_traces() -> None:
+    from schedlang.torch.functions import TracedFunction
+    from schedlang.torch.recent import MOST
+
+    function = TracedFunction(sl.jit(lambda a: a * 2), [torch.ones(1)])
+    latest = [function.graph([torch.ones(k)]) for k in range(1, MOST + 3)][-1]
+    assert len(function._graphs) == MOST
+    assert function.graph([torch.ones(MOST + 2)]) is latest

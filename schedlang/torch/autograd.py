@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from threading import Lock
 from typing import Any, Protocol, Union
 
 from schedlang.errors import CallTypeError, SchedlangError, explain, text_of
 from schedlang.torch.derivatives import Derivative
 from schedlang.torch.functions import Argument, Function
+from schedlang.torch.recent import Recent
 from schedlang.torch.schemas import declared, operator_named
 from schedlang.torch.shapes import Graph
 from schedlang.torch.vmap import register_vmap
@@ -143,8 +143,7 @@ class Derived:
         import torch
 
         self._name, self._function = name, function
-        self._known: dict[Graph, Derivative] = {}
-        self._lock = Lock()
+        self._known: Recent[Graph, Derivative] = Recent()
         own = f"{name}_backward"
         more = [Argument("heads", "Tensor[]"), Argument("needed", "int[]")]
         torch.library.define(own, f"({declared([*function.arguments, *more])}) -> Tensor[]")
@@ -182,10 +181,7 @@ class Derived:
 
     def _derivative(self, args: Sequence[Any]) -> Derivative:
         graph = self._function.graph(args)
-        with self._lock:
-            if graph not in self._known:
-                self._known[graph] = Derivative.of(graph, self._function.target)
-            return self._known[graph]
+        return self._known.value(graph, lambda: Derivative.of(graph, self._function.target))
 
     def _run(self, *given: Any) -> list[Any]:
         *args, heads, needed = given

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any
 
@@ -12,7 +12,7 @@ from schedlang.frontend.torch.module import from_torch
 from schedlang.networks.entry import network
 from schedlang.torch.graphs import Bound, bound, is_weight, number_among, shared_output
 from schedlang.torch.parts import divided
-from schedlang.torch.report import GraphReport, reason_of
+from schedlang.torch.report import GraphReport
 
 # arguments of sl.network that are options of the backend
 _OPTIONS = (
@@ -34,8 +34,10 @@ class Backend:
 
     A network has a copy of the weights. A call makes it anew after a change of a weight that
     PyTorch counts, as by ``load_state_dict``, an optimizer, or ``weight.copy_``, and of the
-    statistics of a batch normalization. Changes through ``weight.data`` or a NumPy array are not
-    seen, nor changes of weights made under ``torch.inference_mode()``.
+    statistics of a batch normalization. PyTorch counts no changes of weights that were made under
+    ``torch.inference_mode()``, as by ``model.half()`` there: each call compares them with a copy,
+    and the report says so. Changes through ``weight.data`` or a NumPy array are not seen: call
+    ``torch.compiler.reset()`` after them.
 
     ``target`` and ``options`` are arguments of :func:`schedlang.network`. Raises
     :class:`~schedlang.errors.CallTypeError` for other options.
@@ -76,7 +78,10 @@ class Backend:
         return "\n".join(str(graph.report) for graph in self.graphs)
 
     def __call__(self, graph_module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        name = f"graph {len(self.graphs)}"
+        return self.graph(f"graph {len(self.graphs)}", graph_module, example_inputs)
+
+    def graph(self, name: str, graph_module: Any, example_inputs: Sequence[Any]) -> CompiledGraph:
+        """Return what runs a graph, which reports call ``name``."""
         graph = CompiledGraph(name, graph_module, self._options, self._tell)
         self.graphs.append(graph)
         graph.leave_to_pytorch(_reason(graph_module, example_inputs))
@@ -95,7 +100,12 @@ def compile_graph(
         raise CallTypeError(
             f"the backend schedlang has no mode {mode!r}: leave mode= out, and give options="
         )
-    return Backend(**(options or {}))(graph_module, example_inputs)
+    from torch._guards import CompileContext
+
+    # PyTorch makes no backend of its own for each model: its number of a graph tells them apart
+    number = CompileContext.current_compile_id()
+    name = f"graph {0 if number is None else number}"
+    return Backend(**(options or {})).graph(name, graph_module, example_inputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,20 +113,18 @@ class Ready:
     """A function that runs a graph, and the positions of its inputs among the graph's.
 
     ``weights`` are those for which it holds: positions, tensors, and PyTorch's count of changes.
-    ``statistics`` are positions and copies of those that PyTorch changes without a count.
+    ``compared`` are positions and copies of those that may change without a count.
     """
 
     run: Callable[..., Any]
     inputs: tuple[int, ...]
     weights: tuple[tuple[int, Any, int], ...] = ()
-    statistics: tuple[tuple[int, Any], ...] = ()
+    compared: tuple[tuple[int, Any], ...] = ()
 
     def holds(self, args: Sequence[Any]) -> bool:
         """Return whether the weights among the graph's inputs are the same as before."""
-        import torch
-
         return all(args[k] is w and w._version == v for k, w, v in self.weights) and all(
-            torch.equal(args[k], copy) for k, copy in self.statistics
+            _is_copy(args[k], copy) for k, copy in self.compared
         )
 
 
@@ -162,14 +170,15 @@ class CompiledGraph:
                 # another thread was first
                 return self._ready
             own = bound(self.graph_module, args)
+            # before the import, which another thread's changes may meet
+            copies = tuple((k, args[k].clone()) for k in own.uncounted)
+            counts = {k: w._version for k, w in own.weights.items() if not w.is_inference()}
             run, report = self._networks(own, [args[k] for k in own.inputs])
             if run is None:
                 self.leave_to_pytorch(report.why)
             else:
-                self._told(report)
-                weights = own.weights.items()
-                counted = tuple((k, w, w._version) for k, w in weights if not w.is_inference())
-                copies = tuple((k, args[k].clone()) for k in own.statistics)
+                self._told(replace(report, compared=sum(w.is_inference() for w in own.weights.values())))
+                counted = tuple((k, own.weights[k], count) for k, count in counts.items())
                 self._ready = Ready(run, own.inputs, counted, copies)
             assert self._ready is not None
             return self._ready
@@ -180,16 +189,13 @@ class CompiledGraph:
         """Return what runs the graph, and the report; ``None`` if PyTorch has to."""
         names = [_operator(node) for node in _calls(self.graph_module.graph)]
         sizes = sorted({name for dimensions in own.dynamic for name in dimensions.values()})
+        dynamic = [d or None for d in own.dynamic] if sizes else None
         try:
-            dynamic = [d or None for d in own.dynamic] if sizes else None
             imported = from_torch(own.module, tuple(inputs), dynamic_shapes=dynamic)
             net = network(imported, name="graph", **self.options)
             return Whole(net), GraphReport(self.name, len(names), [names], sizes=sizes)
-        except SchedlangError as error:
-            if sizes:
-                why = f"it has no form for any {', '.join(sizes)}: {reason_of(error)}"
-                return None, GraphReport(self.name, len(names), why=why)
-        return divided(self.name, own.module, tuple(inputs), self.options)
+        except SchedlangError:
+            return divided(self.name, own.module, tuple(inputs), dynamic, self.options)
 
     def _told(self, report: GraphReport) -> None:
         if str(report) != str(self.report) and self.tell is not None:
@@ -209,6 +215,19 @@ class Whole:
 
     def __call__(self, *args: Any) -> Any:
         return self.network(*[a if a.is_contiguous() else a.contiguous() for a in args])
+
+
+def _is_copy(value: Any, copy: Any) -> bool:
+    """Return whether two tensors are equal bit by bit, so that NaN equals itself."""
+    import torch
+
+    if value.dtype != copy.dtype:
+        return False
+    if value.is_complex():
+        value, copy = torch.view_as_real(value), torch.view_as_real(copy)
+    words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    word = words[value.element_size()]
+    return bool(torch.equal(value.view(word), copy.view(word)))
 
 
 def _reason(graph_module: Any, example_inputs: Sequence[Any]) -> str:

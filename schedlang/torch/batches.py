@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any, cast
 
 from schedlang.autotune.at_once.scheduler import autoschedule
@@ -18,6 +17,7 @@ from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import rewrite
 from schedlang.targets.build import build
 from schedlang.torch.functions import INTS, Argument, Function, KernelFunction
+from schedlang.torch.recent import Recent
 from schedlang.torch.shapes import Form, Graph
 
 
@@ -99,9 +99,8 @@ class BatchedFunction(Function):
         self.count = function.count
         names = {a.name for a in function.arguments}
         self.arguments = (*function.arguments, Argument(_unused("batched", names), INTS))
-        self._graphs: dict[tuple[Graph, tuple[int, ...]], Graph | None] = {}
-        self._kernels: dict[Graph, KernelFunction] = {}
-        self._lock = Lock()
+        self._graphs: Recent[tuple[Graph, tuple[int, ...]], Graph | None] = Recent()
+        self._kernels: Recent[Graph, KernelFunction] = Recent()
 
     def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
         return self._kernel(self.graph(args))(self._given(args))
@@ -121,23 +120,23 @@ class BatchedFunction(Function):
         # of one element of the batch, which may have none
         own = [_Element(a.shape[1:], a.dtype) if k in positions else a for k, a in enumerate(args)]
         graph = self.function.graph(own)
-        key = graph, tuple(positions)
-        with self._lock:
-            if key not in self._graphs:
-                over = batched(graph, positions)
-                # the positions are no argument of a kernel
-                self._graphs[key] = over and Graph((*over.inputs, None), over.outputs)
-            return self._graphs[key]
+
+        def over_batch() -> Graph | None:
+            over = batched(graph, positions)
+            # the positions are no argument of a kernel
+            return over and Graph((*over.inputs, None), over.outputs)
+
+        return self._graphs.value((graph, tuple(positions)), over_batch)
 
     def _given(self, args: Sequence[Any]) -> list[Any]:
         """Return the arguments of a kernel."""
         return [a for a, own in zip(args, self.graph(args).inputs) if own is not None]
 
     def _kernel(self, graph: Graph) -> KernelFunction:
-        with self._lock:
-            if graph not in self._kernels:
-                inputs = [t for t in graph.inputs if t is not None]
-                schedule = autoschedule(list(graph.outputs), target=self.target)
-                kernel = build(schedule, [*inputs, *graph.outputs], target=self.target)
-                self._kernels[graph] = KernelFunction(kernel)
-            return self._kernels[graph]
+        def built() -> KernelFunction:
+            inputs = [t for t in graph.inputs if t is not None]
+            schedule = autoschedule(list(graph.outputs), target=self.target)
+            kernel = build(schedule, [*inputs, *graph.outputs], target=self.target)
+            return KernelFunction(kernel)
+
+        return self._kernels.value(graph, built)

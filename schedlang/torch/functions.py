@@ -19,6 +19,7 @@ from schedlang.runtime.copies import warn_of_large_copy
 from schedlang.runtime.kernel import Kernel
 from schedlang.runtime.parameters import Binder, Parameter
 from schedlang.target import Target
+from schedlang.torch.recent import Recent
 from schedlang.torch.shapes import Form, Graph
 from schedlang.tracing.jit import JitFunction
 from schedlang.tracing.tensors import trace
@@ -153,7 +154,7 @@ class TracedFunction(Function):
                     "Copy the argument in the function, assign to the copy, and return it.",
                 )
             )
-        self._graphs: dict[Any, Graph] = {}
+        self._graphs: Recent[Any, Graph] = Recent()
         self.count = len(self.graph(example).outputs)
 
     def __call__(self, args: Sequence[Any]) -> Sequence[Any]:
@@ -189,9 +190,7 @@ class TracedFunction(Function):
             if argument.type == FLOAT else a
             for a, shape, argument in zip(args, shapes, self.arguments)
         )  # fmt: skip
-        if key not in self._graphs:
-            self._graphs[key] = self._traced(args, shapes)
-        return self._graphs[key]
+        return self._graphs.value(key, lambda: self._traced(args, shapes))
 
     def _traced(self, args: Sequence[Any], shapes: Sequence[tuple[Any, ...]]) -> Graph:
         sizes: dict[str, Var] = {}

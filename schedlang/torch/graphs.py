@@ -11,15 +11,16 @@ from typing import Any
 class Bound:
     """A module of a graph, the positions of its inputs among the graph's, and their sizes.
 
-    ``weights`` are the tensors of a model among the graph's inputs, by position, and ``statistics``
-    the positions of those that a normalization changes while it is trained. ``dynamic`` has the
-    symbolic dimensions of each input, by name.
+    ``weights`` are the tensors of a model among the graph's inputs, by position, and ``uncounted``
+    the positions of those whose changes PyTorch does not count: statistics, which a normalization
+    changes while it is trained, and tensors that were made under ``torch.inference_mode()``.
+    ``dynamic`` has the symbolic dimensions of each input, by name.
     """
 
     module: Any
     inputs: tuple[int, ...]
     weights: Mapping[int, Any]
-    statistics: tuple[int, ...]
+    uncounted: tuple[int, ...]
     dynamic: tuple[Mapping[int, str], ...]
 
 
@@ -59,10 +60,11 @@ def bound(graph_module: Any, args: Sequence[Any]) -> Bound:
     dynamic = tuple(
         {d: f"{e}" for d, e in enumerate(_extents(nodes[k])) if _is_symbolic(e)} for k in inputs
     )
-    statistics = tuple(
-        k for k in weights if any(_is_statistic(nodes[k], u) for u in nodes[k].users)
-    )
-    return Bound(fx.GraphModule(root, graph).eval(), tuple(inputs), weights, statistics, dynamic)
+    uncounted = tuple(
+        k for k, w in weights.items()
+        if w.is_inference() or any(_is_statistic(nodes[k], u) for u in nodes[k].users)
+    )  # fmt: skip
+    return Bound(fx.GraphModule(root, graph).eval(), tuple(inputs), weights, uncounted, dynamic)
 
 
 def number_among(graph: Any, inputs: Sequence[Any]) -> str:

@@ -5,29 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from schedlang.errors import SchedlangError, first_line
+from schedlang.errors import FrontendError, SchedlangError, first_line
 from schedlang.frontend.torch.module import from_torch, with_refusals
 from schedlang.networks.entry import network
 from schedlang.torch.report import GraphReport, reason_of
 
 
 def divided(
-    name: str, module: Any, inputs: tuple[Any, ...], options: Mapping[str, Any]
-) -> tuple[Callable[..., Any] | None, GraphReport]:
-    """Return a module whose parts are networks, and a report; ``None`` if it has no such part."""
+    name: str, module: Any, inputs: tuple[Any, ...], dynamic_shapes: Any,
+    options: Mapping[str, Any],
+) -> tuple[Callable[..., Any] | None, GraphReport]:  # fmt: skip
+    """Return a module whose parts are networks, and a report; ``None`` if it has no such part.
+
+    ``dynamic_shapes`` has the symbolic sizes of ``inputs``, as :func:`from_torch` takes them.
+    """
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     from torch.fx.passes.operator_support import create_op_support
 
     count = sum(node.op.startswith("call_") for node in module.graph.nodes)
     try:
-        plain, refusals = with_refusals(module, inputs)
+        plain, refusals = with_refusals(module, inputs, dynamic_shapes)
     except SchedlangError as error:
         why = first_line(error).removeprefix("from_torch: ")
         return None, GraphReport(name, count, why=why)
     reasons = {name: reason_of(error) for name, error in refusals.items()}
-    calls = [node for node in plain.graph.nodes if node.op == "call_function"]
+    calls = [n for n in plain.graph.nodes if n.op == "call_function" and not _is_size(n)]
     support = create_op_support(
-        lambda _, node: node.op == "call_function" and node.name not in reasons
+        lambda _, node: (
+            node.op == "call_function" and node.name not in reasons and not _is_size(node)
+        )
     )
     partitioner = CapabilityBasedPartitioner(plain, support, allows_single_node_partition=False)
     proposed = partitioner.propose_partitions()
@@ -57,7 +63,8 @@ def divided(
         return None, GraphReport(name, count, why=first)
     fused.recompile()
     fused.networks = networks
-    return fused, GraphReport(name, len(calls), listed, eager)
+    sizes = sorted({s for dims in dynamic_shapes or () for s in (dims or {}).values()})
+    return fused, GraphReport(name, len(calls), listed, eager, sizes=sizes)
 
 
 def _network_of(whole: Any, node: Any, part: Any, options: Mapping[str, Any]) -> Any:
@@ -69,23 +76,74 @@ def _network_of(whole: Any, node: Any, part: Any, options: Mapping[str, Any]) ->
     copies: dict[Any, Any] = {}
     given: list[int] = []
     placeholders = [n for n in part.graph.nodes if n.op == "placeholder"]
-    examples: list[Any] = []
+    tensors: list[tuple[Any, Any, Sequence[Any]]] = []
     for k, (own, argument) in enumerate(zip(placeholders, node.args)):
         if argument.op == "get_attr":
             root.register_buffer(own.name, _attribute(whole, argument.target).detach())
-            continue
-        given.append(k)
-        value = argument.meta["val"]
-        examples.append(torch.zeros(tuple(value.shape), dtype=value.dtype))
-        copies[own] = graph.placeholder(own.name)
-    for own in placeholders:
-        if own not in copies:
+        elif not _is_size(argument):
+            given.append(k)
+            copies[own] = graph.placeholder(own.name)
+            tensors.append((own, argument.meta["val"].dtype, _shape(argument.meta["val"])))
+    for own, argument in zip(placeholders, node.args):
+        if argument.op == "get_attr":
             copies[own] = graph.get_attr(own.name)
+        elif own not in copies:
+            of, d = _dimension(own.name, argument.meta["val"], tensors)
+            copies[own] = graph.call_function(torch.ops.aten.sym_size.int, (copies[of], d))
     for own in part.graph.nodes:
         if own.op != "placeholder":
             copies[own] = graph.node_copy(own, lambda n: copies[n])
-    imported = from_torch(fx.GraphModule(root, graph).eval(), tuple(examples))
+    names: dict[str, str] = {}
+    dynamic = [
+        {d: _size_name(e, names) for d, e in enumerate(shape) if not isinstance(e, int)} or None
+        for *_, shape in tensors
+    ]
+    examples = [torch.zeros([*map(_number, shape)], dtype=dtype) for _, dtype, shape in tensors]
+    imported = from_torch(
+        fx.GraphModule(root, graph).eval(), tuple(examples),
+        dynamic_shapes=dynamic if names else None,
+    )  # fmt: skip
     return _module(network(imported, name="part", **options), given)
+
+
+def _is_size(node: Any) -> bool:
+    """Return whether a node computes a symbolic size, or tests one."""
+    import torch
+
+    value = node.meta.get("val")
+    return isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat)) or (
+        value is None and "assert" in getattr(node.target, "__name__", "")
+    )
+
+
+def _dimension(name: str, size: Any, tensors: Sequence[tuple[Any, ...]]) -> tuple[Any, int]:
+    """Return the tensor and its dimension that a size is."""
+    for own, _, shape in tensors:
+        for d, extent in enumerate(shape):
+            if str(extent) == str(size):
+                return own, d
+    raise FrontendError(f"{name}: the size {size} is no dimension of a tensor that it reads")
+
+
+def _shape(value: Any) -> list[Any]:
+    """Return the shape of a tensor, with a number for an extent that has no other value."""
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    return [
+        _number(e) if isinstance(e, int) or statically_known_true(e == _number(e)) else e
+        for e in value.shape
+    ]
+
+
+def _size_name(extent: Any, names: dict[str, str]) -> str:
+    """Return the name of a symbolic extent, the same one for equal extents."""
+    text = str(extent)
+    return names.setdefault(text, text if text.isidentifier() else f"extent_{len(names)}")
+
+
+def _number(extent: Any) -> int:
+    """Return the number that a symbolic extent is in the example."""
+    return extent if isinstance(extent, int) else int(extent.node.hint)
 
 
 def _module(net: Any, given: Sequence[int]) -> Any:

@@ -14,6 +14,8 @@ class GraphReport:
 
     ``networks`` has the operators of each network, and ``eager`` the reason for each operator that
     PyTorch runs. ``why`` is the reason if PyTorch runs the whole graph, of ``count`` operators.
+    ``sizes`` are the graph's symbolic ones, and ``compared`` is the number of weights that each
+    call compares with copies.
     """
 
     name: str
@@ -22,6 +24,7 @@ class GraphReport:
     eager: Mapping[str, str] = field(default_factory=dict)
     why: str = ""
     sizes: Sequence[str] = ()
+    compared: int = 0
 
     def __str__(self) -> str:
         """Return the report as text.
@@ -43,6 +46,11 @@ class GraphReport:
             listed = ", ".join(names if len(names) <= 6 else [*names[:3], "...", *names[-2:]])
             lines.append(f"  network {k}: {amount(len(names), 'operator')}, {listed}")
         lines += [f"  PyTorch: {name}, since {why}" for name, why in self.eager.items()]
+        if self.compared:
+            lines.append(
+                f"  each call compares {amount(self.compared, 'weight')} with copies: PyTorch counts "
+                "no changes of tensors made under torch.inference_mode()"
+            )
         return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from schedlang.arrays.naming import name_prefix
 from schedlang.arrays.shapes import extent
-from schedlang.compute.tensor import Tensor, placeholder
+from schedlang.compute.tensor import Tensor, placeholder, var
 from schedlang.errors import FrontendError, SchedlangError, explain
 from schedlang.expr.dtypes import DTYPES
 from schedlang.frontend.model_names import Names
@@ -90,10 +90,26 @@ class Conversion:
                 value = node.meta.get("val")
                 if hasattr(value, "dtype") and str(value.dtype).removeprefix("torch.") in DTYPES:
                     self.values[node] = placeholder(
-                        tuple(value.shape), dtype_of(value.dtype, node.name),
+                        self._extents(value.shape), dtype_of(value.dtype, node.name),
                         name=self._names.new(node.name),
                     )  # fmt: skip
         return refused
+
+    def _extents(self, shape: Sequence[Any]) -> list[Any]:
+        """Return a shape of PyTorch in our sizes, with a size of its own for an unknown extent.
+
+        PyTorch takes an extent that is converted to a number as that number from then on.
+        """
+        known = {
+            str(e): own
+            for node, value in self.values.items()
+            if isinstance(value, Tensor) and hasattr(node.meta.get("val"), "shape")
+            for e, own in zip(node.meta["val"].shape, value.shape)
+        }
+        return [
+            e if isinstance(e, int) else known.get(str(e), var(self._names.new("extent")))
+            for e in shape
+        ]
 
     def _convert(self, node: Any, layer: Layer) -> None:
         word = word_of(node)

@@ -44,8 +44,10 @@ def check_module(module: Any) -> None:
     _check_values(module)
 
 
-def export(module: Any, examples: Examples) -> Any:
+def export(module: Any, examples: Examples, restricted: bool = False) -> Any:
     """Return the ``torch.export.ExportedProgram`` of a module.
+
+    Where ``restricted``, PyTorch may restrict the sizes: the program's module tests them.
 
     Raises :class:`~schedlang.errors.FrontendError` for a module that cannot be exported, such as
     one whose forward depends on the values of tensors.
@@ -53,7 +55,7 @@ def export(module: Any, examples: Examples) -> Any:
     import torch
 
     dims: dict[Var, Any] = {}
-    spec = _dims(examples.sizes, dims)
+    spec = _dims(examples.sizes, dims, restricted)
     # PyTorch prints the graph of a module that fails; what the module prints itself is passed on
     printed = io.StringIO()
     reports = io.StringIO()
@@ -103,20 +105,20 @@ def _decompositions() -> Any:
     return table
 
 
-def _dims(sizes: Any, dims: dict[Var, Any]) -> Any:
+def _dims(sizes: Any, dims: dict[Var, Any], restricted: bool) -> Any:
     """Return symbolic dimensions in PyTorch's form: one ``Dim`` for each size."""
     from torch.export import Dim
 
     if isinstance(sizes, (tuple, list)):
-        return rebuilt(sizes, [_dims(s, dims) for s in sizes])
+        return rebuilt(sizes, [_dims(s, dims, restricted) for s in sizes])
     if isinstance(sizes, Mapping):
-        return {key: _dims(s, dims) for key, s in sizes.items()}
+        return {key: _dims(s, dims, restricted) for key, s in sizes.items()}
     if not isinstance(sizes, Dynamic):
         return None
     dims_of_tensor = {}
     for k, size in sizes.sizes.items():
         if size not in dims:
-            dims[size] = Dim(size.name)
+            dims[size] = Dim.AUTO if restricted else Dim(size.name)
         dims_of_tensor[k] = dims[size]
     return dims_of_tensor
 

@@ -67,15 +67,16 @@ def from_torch(
 
 
 def with_refusals(
-    module: Any, example_inputs: tuple[Any, ...]
+    module: Any, example_inputs: tuple[Any, ...], dynamic_shapes: Any = None
 ) -> tuple[Any, dict[str, FrontendError]]:
     """Return a module in operators of ATen, and why some have no form, by the names of nodes.
 
+    The module tests restrictions of sizes that PyTorch finds, where :func:`from_torch` raises.
     Raises what :func:`from_torch` raises for a module, but for operators without a form.
     """
     check_module(module)
-    examples = examples_of(module, example_inputs, None, None, None)
-    program = _exported(module, examples)
+    examples = examples_of(module, example_inputs, None, None, dynamic_shapes)
+    program = _exported(module, examples, restricted=True)
     names = Names()
     inputs = _inputs(program, examples, names)
     weights, _ = params_of(_weights(program), names)
@@ -83,9 +84,9 @@ def with_refusals(
     return program.module(), conversion.refusals(list(program.graph.nodes))
 
 
-def _exported(module: Any, examples: Examples) -> Any:
+def _exported(module: Any, examples: Examples, restricted: bool = False) -> Any:
     """Return the program of a module, whose operators have a form if they can have one."""
-    program = export(module, examples)
+    program = export(module, examples, restricted)
     if not make_functional(program, has_form):
         program = decompose(program)
     _check_mutations(program.graph_signature)
