@@ -122,6 +122,8 @@ def test_identities() -> None:
     assert sl.ufunc(lambda x, y: x & y).identity == -1
     assert sl.ufunc(lambda x, y: x - y).identity is None
     assert sl.ufunc(lambda x, y: np.logaddexp(x, y), identity=-np.inf).identity == -np.inf
+    larger = sl.ufunc(lambda x, y: np.maximum(x, y), dtypes=["uint8", "uint32"], identity=0)
+    assert larger.identity == 0
 
 
 @pytest.mark.slow

@@ -177,7 +177,8 @@ class CompiledGraph:
             if run is None:
                 self.leave_to_pytorch(report.why)
             else:
-                self._told(replace(report, compared=sum(w.is_inference() for w in own.weights.values())))
+                compared = sum(w.is_inference() for w in own.weights.values())
+                self._told(replace(report, compared=compared))
                 counted = tuple((k, own.weights[k], count) for k, count in counts.items())
                 self._ready = Ready(run, own.inputs, counted, copies)
             assert self._ready is not None

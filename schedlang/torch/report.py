@@ -48,8 +48,8 @@ class GraphReport:
         lines += [f"  PyTorch: {name}, since {why}" for name, why in self.eager.items()]
         if self.compared:
             lines.append(
-                f"  each call compares {amount(self.compared, 'weight')} with copies: PyTorch counts "
-                "no changes of tensors made under torch.inference_mode()"
+                f"  each call compares {amount(self.compared, 'weight')} with copies: PyTorch "
+                "counts no changes of tensors made under torch.inference_mode()"
             )
         return "\n".join(lines)
 

@@ -155,11 +155,10 @@ def _ufunc(
             )
         loops = fitting or loops
         like = [p for p in loops if {t.dtype for t in p.inputs} == {t.dtype for t in p.outputs}]
-        # float64 has all identities, and bytes and bools have too few numbers for the tests
+        # bools and bytes have too few numbers for the tests
         numbers = [p for p in like if p.inputs[0].dtype not in ("bool", "int8", "uint8")]
-        doubles = [p for p in numbers if p.inputs[0].dtype == "float64"]
-        first = (doubles or numbers or like or loops)[0]
-        start = checked_identity(name, identity, first.inputs, first.outputs)
+        for loop in numbers or like or loops[:1]:
+            start = checked_identity(name, identity, loop.inputs, loop.outputs)
     doc = inspect.getdoc(function) or ""
     result: np.ufunc = described_ufunc(name, doc, tuple(loops), start, str(dimensions or ""))
     return result

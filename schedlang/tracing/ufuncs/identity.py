@@ -14,8 +14,10 @@ from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.dtypes import array_dtype
 from schedlang.expr.nodes import Binary, Call, Expr
 
-# values of which sums and products are exact in all dtypes that hold more than bools
-_SAMPLES = (1, 2, 3, 5, 2, 1, 4, 3)
+# values of which sums and products are exact in all dtypes that hold them
+_SAMPLES = (1, 2, 3, 5, 2, 0, 4, 3, 9, 7, -1, -4, -3, -8, -2, 6)
+# and for floats
+_FRACTIONS = (0.5, -1.5, 0.25, -0.75)
 # where NumPy's own reductions start; reductions by min and max have no number to start with
 KNOWN = {"+": 0, "*": 1, "&": -1, "|": 0, "^": 0}
 REORDERED = ("min", "max")
@@ -68,7 +70,7 @@ def has_number(dtype: str, value: Any) -> bool:
 def checked_identity(
     name: str, value: Any, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]
 ) -> Identity:
-    """Return the identity that the user gives, after tests on a few numbers."""
+    """Return the identity that the user gives, after tests on numbers of both signs and NaN."""
     asked = f"sl.ufunc({name}, identity={value!r})"
     if not is_number(value):
         raise ComputeTypeError(explain(asked, "the identity is a number"))
@@ -86,25 +88,35 @@ def checked_identity(
     def combined(a: Any, b: Any) -> Any:
         return run(a.astype(kind), b.astype(kind)).astype(kind)
 
-    x = np.array(_SAMPLES).astype(kind)
+    x = _samples(np.dtype(kind))
     y, z = np.roll(x, 1), np.roll(x, 3)
     start = np.full(x.shape, np.dtype(kind).type(value))
     laws = {
-        f"{value!r} is not neutral": (combined(start, x), x),
-        "the operation is not commutative": (combined(x, y), combined(y, x)),
+        f"{value!r} is not neutral": ((x,), combined(start, x), x),
+        "the operation is not commutative": ((x, y), combined(x, y), combined(y, x)),
         "the operation is not associative": (
-            combined(combined(x, y), z), combined(x, combined(y, z)),
+            (x, y, z), combined(combined(x, y), z), combined(x, combined(y, z)),
         ),
     }  # fmt: skip
-    for why, (one, other) in laws.items():
-        if not np.allclose(one, other, rtol=1e-2 if kind == np.float16 else 1e-5):
-            at = int(np.flatnonzero(~np.isclose(one, other, rtol=1e-5))[0])
+    for why, (operands, one, other) in laws.items():
+        same = np.isclose(one, other, rtol=1e-2 if kind == np.float16 else 1e-5, equal_nan=True)
+        if not same.all():
+            at = int(np.flatnonzero(~same)[0])
+            numbers = ", ".join(str(v[at]) for v in operands)
             raise ComputeError(
                 explain(
                     asked,
-                    f"{why}: with {x[at]}, {y[at]}, {z[at]} it gives {one[at]} and {other[at]}",
+                    f"{why}: with {numbers} it gives {one[at]} and {other[at]}",
                     "With identity=, NumPy reduces in any order. Leave it out: reduce and "
                     "accumulate then run from the first element to the last.",
                 )
             )
     return Identity(value, True)
+
+
+def _samples(dtype: np.dtype[Any]) -> Any:
+    """Return numbers of a dtype: of both signs if it has them, fractions, and NaN."""
+    values = [v for v in _SAMPLES if v >= 0 or dtype.kind != "u"]
+    if dtype.kind in "fc":
+        values += [*_FRACTIONS, np.nan]
+    return np.array(values).astype(dtype)
