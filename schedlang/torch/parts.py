@@ -122,11 +122,11 @@ def _dimension(name: str, size: Any, tensors: Sequence[tuple[Any, ...]]) -> tupl
         for d, extent in enumerate(shape):
             if str(extent) == str(size):
                 return own, d
-    raise FrontendError(f"{name}: the size {size} is no dimension of a tensor that it reads")
+    raise FrontendError(f"{name}: no tensor that it reads has the size {size}")
 
 
 def _shape(value: Any) -> list[Any]:
-    """Return the shape of a tensor, with a number for an extent that has no other value."""
+    """Return the shape of a tensor, with a number for an extent that PyTorch knows."""
     from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     return [

@@ -116,7 +116,7 @@ def checked_identity(
 
 def _samples(dtype: np.dtype[Any]) -> Any:
     """Return numbers of a dtype: of both signs if it has them, fractions, and NaN."""
-    values = [v for v in _SAMPLES if v >= 0 or dtype.kind != "u"]
+    values: list[float] = [v for v in _SAMPLES if v >= 0 or dtype.kind != "u"]
     if dtype.kind in "fc":
         values += [*_FRACTIONS, np.nan]
     return np.array(values).astype(dtype)
