@@ -185,7 +185,7 @@ def test_names_that_a_while_may_not_assign(function: Callable[..., Any]) -> None
         try:
             wanted = function(x.copy())
         except UnboundLocalError:
-            with pytest.raises(CallError, match=r"y of \w+: the loop at line \d+ ran no iteration"):
+            with pytest.raises(CallError, match=r"y of \w+: line \d+ reads it"):
                 traced(x.copy())
         else:
             assert traced(x.copy()) == wanted

@@ -326,7 +326,46 @@ def counted_after_a_return(x):
     return -1
 
 
-@pytest.mark.parametrize("function", [counted_after_a_break, counted_after_a_return])
+def counted_after_a_nested_break(x):
+    k, s = 0, 0.0
+    while k < len(x):
+        if x[k] > 0:
+            if x[k] > 3:
+                break
+            s += x[k]
+        k += 1
+    return s, k
+
+
+def counted_on_both_sides(x):
+    k, s = 0, 0.0
+    while k < len(x):
+        if x[k] < 0:
+            k += 1
+            continue
+        if x[k] > 3:
+            return s, k
+        else:
+            k += 1
+        s += 1
+    return s, k
+
+
+def counted_under_two_tests(x):
+    k, s = 0, 0.0
+    while k < len(x) and x[k] < 3 and s < 4:
+        s += x[k]
+        k += 1
+    return s, k
+
+
+COUNTED = [
+    counted_after_a_break, counted_after_a_return, counted_after_a_nested_break,
+    counted_on_both_sides, counted_under_two_tests,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", COUNTED, ids=lambda f: f.__name__)
 def test_a_counter_after_a_break_is_the_index_of_a_range(function: Any) -> None:
     """Only iterations that end the loop leave the counter as it is."""
     for x in (np.arange(6.0), -np.arange(6.0), np.arange(6.0)[::-1].copy()):

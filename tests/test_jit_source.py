@@ -502,7 +502,7 @@ def appended_while(x: Any, rows: list[Any]) -> Any:
     [
         (appended_while, "while at line .* of appended_while: its body changes a list"),
         (appended, "if at line .* of appended: one side changes a list"),
-        (with_own_dict, "of with_own_dict: one side changes a list, a dict"),
+        (with_own_dict, "of with_own_dict: one side changes a list, a dict or a set"),
         (noisy_if_positive, r"rng.normal\(...\).*Draw before the if"),
         (reshaped_on_a_side, r"y = x.reshape\(\(3, 2\)\)"),
     ],

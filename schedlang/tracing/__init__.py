@@ -10,7 +10,7 @@ present value of each array (``storage.py``): views and assignments change it (`
 work (``scalars.py``). Each call stores what the function stores in containers of the caller
 (``containers.py``), and draws random numbers from a generator that is an argument
 (``generators.py``); other random numbers are refused (``varying.py``). ``unknown.py`` refuses what
-needs the values of elements, ``unwritten.py`` reads of elements of ``np.empty`` that nothing was
+needs the values of elements, ``python_numbers.py`` tells Python's numbers from NumPy's, ``unwritten.py`` reads of elements of ``np.empty`` that nothing was
 assigned to, and ``wording.py`` has messages in NumPy's words.
 
 The function runs from its source (``source.py``), rewritten (``rewriting.py``, ``names.py``) so
@@ -18,8 +18,10 @@ that each loop, branch, test and call goes through ``control.py``, and ``break``
 flags (``leaving.py``). ``kept.py`` traces the body of a loop once (``carried.py`` tells the dtypes
 of its numbers), ``branches.py`` merges the sides of an ``if``, and ``called.py`` replaces functions
 of Python and NumPy. ``states.py`` has the names that these parts share, and ``spans.py`` the ends
-of slices and of loops that depend on lengths and on the indices of loops around. ``remarks.py``
-says in the printed nest what each loop became.
+of slices and of loops that depend on lengths and on the indices of loops around. Names that may
+have no value where a line reads them get flags (``unassigned.py``), for which calls raise
+(``missed_reads.py``), and ``unchanged.py`` undoes changes of objects of Python. ``remarks.py`` says
+in the printed nest what each loop became.
 
 The result is a program (``program.py``) of kernels, calls of NumPy on the host and loops, scheduled
 by ``scheduling.py``. The package ``serial`` makes one nest of a loop that changes arrays in place,

@@ -44,7 +44,13 @@ from schedlang.tracing.methods import add_methods
 from schedlang.tracing.outputs import copy_to, for_out, into, update_in_place
 from schedlang.tracing.placed import PLACED
 from schedlang.tracing.powers import check_power, to_the_power
-from schedlang.tracing.python_numbers import add_operators, are_of_python, class_of, of_numpy
+from schedlang.tracing.python_numbers import (
+    add_operators,
+    are_of_python,
+    class_of,
+    of_numpy,
+    result_of,
+)
 from schedlang.tracing.ranged import ranged
 from schedlang.tracing.scalars import settle_beside_arrays
 from schedlang.tracing.spans import of_lengths, truth_of
@@ -348,7 +354,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         out = options.pop("out", None)
         settle_beside_arrays(args)
         options = for_out(function, "", args[0] if args else None, out, options)
-        result = of_numpy(compute_once(function, plain(tuple(args)), plain(options)))
+        result = compute_once(function, plain(tuple(args)), plain(options))
+        result = result_of(function, args, result)
         if out is not None:
             return into(out, result, function)
         if function in LIKE:

@@ -15,14 +15,15 @@ from schedlang.compute.tensor import shape_text
 from schedlang.errors import ComputeTypeError, SchedlangError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
-from schedlang.language.construct import as_expr
 from schedlang.tracing.array import TracedArray, plain, wrap
 from schedlang.tracing.leaves import flatten, is_traced, rebuilt
 from schedlang.tracing.leaving import PREFIX
+from schedlang.tracing.python_numbers import bool_of_numpy, bool_of_python, expression_of
 from schedlang.tracing.rebound import one_of
 from schedlang.tracing.spans import of_lengths
-from schedlang.tracing.states import UNBOUND, State, is_data, unchanged
+from schedlang.tracing.states import UNBOUND, State, is_data
 from schedlang.tracing.trace import Storage, current
+from schedlang.tracing.unchanged import unchanged
 from schedlang.tracing.unknown import line_text
 
 
@@ -35,7 +36,10 @@ def is_unknown(test: Any) -> bool:
 def condition_of(test: TracedArray) -> Any:
     """Return a test as a scalar of bool."""
     scalar = test if not test.ndim else test.reshape(())[()]
-    return scalar if scalar.dtype == bool else scalar != 0
+    if scalar.dtype != bool:
+        return scalar != 0
+    value = scalar.value
+    return wrap(bool_of_numpy(value)) if isinstance(value, Expr) and value.weak else scalar
 
 
 def merged(
@@ -61,8 +65,9 @@ def merged(
     state.set(before)
     with trace.only_where(np.logical_not(cond)), _one_side(title):
         second, after_second = orelse(), state.values()
-    if containers.undo():
-        _refuse_change(title)
+    changed = containers.undo()
+    if changed:
+        _refuse_change(title, changed)
     sides = _Sides(cond, title, known, containers.arrays())
     for name in state.names:
         a, b = after_first[name], after_second[name]
@@ -97,12 +102,12 @@ def _one_side(title: str) -> Iterator[None]:
         ) from error
 
 
-def _refuse_change(title: str) -> NoReturn:
+def _refuse_change(title: str, changed: str) -> NoReturn:
     raise ComputeTypeError(
         explain(
             f"{title} of {current().title}",
-            "one side changes a list, a dict, a set or an array with known elements, and which "
-            "side runs depends on elements that are unknown while the function is traced",
+            f"one side changes {changed}, and which side runs depends on elements that are unknown "
+            "while the function is traced",
             "Assign to a name on both sides, and change the other object after the if.",
         )
     )
@@ -111,11 +116,14 @@ def _refuse_change(title: str) -> NoReturn:
 def choose(cond: Any, a: Any, b: Any) -> Any:
     """Return one of two numbers, the first where a scalar of bool holds."""
     if a is True and b is False:
-        return cond
+        return wrap(bool_of_python(cond.value))
     if a is False and b is True:
-        return np.logical_not(cond)
-    first, second = as_expr(plain(a)), as_expr(plain(b))
+        return wrap(bool_of_python(np.logical_not(cond).value))
+    first, second = expression_of(a), expression_of(b)
     _check_integers(first, second)
+    if first.weak and second.weak and first.dtype == second.dtype == "bool":
+        both = if_then_else(cond.value, bool_of_numpy(first), bool_of_numpy(second))
+        return wrap(bool_of_python(both))
     # an expression: a read within it stays under the condition
     return wrap(if_then_else(cond.value, first, second))
 

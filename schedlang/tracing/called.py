@@ -25,8 +25,9 @@ from schedlang.tracing.creation import create
 from schedlang.tracing.forms import check_known
 from schedlang.tracing.items import plain
 from schedlang.tracing.leaves import flatten, is_traced
+from schedlang.tracing.missed_reads import raise_where
 from schedlang.tracing.placed import refuse_elements
-from schedlang.tracing.python_numbers import are_of_python
+from schedlang.tracing.python_numbers import are_of_python, bool_of_python
 from schedlang.tracing.spans import known_end, of_lengths
 from schedlang.tracing.strided import strided
 from schedlang.tracing.trace import current
@@ -116,10 +117,27 @@ def _number(dtype: Any) -> Callable[..., Any]:
             return function(args[0])
         if of_lengths(args[0]) is not None and dtype == "int64":
             return args[0]
+        if function is int:
+            check_integer(args[0][()])
         # a number of Python, which takes the dtype of what it meets
         return wrap(Cast(plain(args[0][()].astype(dtype)), dtype, weak=True))
 
     return convert
+
+
+def check_integer(value: Any) -> None:
+    """Let calls raise that convert a float to an integer that has none, such as nan.
+
+    In the body of a loop, as for an index out of range, ``target="python"`` alone tells.
+    """
+    trace = current()
+    if value.dtype.kind == "f" and trace.around is None and not trace.closed:
+        text = explain(
+            f"int() in {line_text()}",
+            "its argument is nan, inf or beyond int64 in this call",
+            "Choose a number for it before: int(np.nan_to_num(x)).",
+        )
+        raise_where(trace, np.logical_not(np.abs(value) < 2.0**63), text)
 
 
 def _new(function: Any, args: Any, named: Any) -> Any:
@@ -215,7 +233,7 @@ def _as_strided(function: Any, args: Any, named: Any) -> Any:
 def _any_or_all(function: Any, args: Any, named: Any) -> Any:
     if named or len(args) != 1 or not is_traced(args[0]) or len(args[0].shape) != 1:
         return function(*args, **named)
-    return (np.any if function is any else np.all)(args[0])
+    return truth((np.any if function is any else np.all)(args[0]))
 
 
 def _round(function: Any, args: Any, named: Any) -> Any:
@@ -231,7 +249,12 @@ def _round(function: Any, args: Any, named: Any) -> Any:
 def _truth(function: Any, args: Any, named: Any) -> Any:
     if named or len(args) != 1 or not is_unknown(args[0]):
         return function(*args, **named)
-    return condition_of(args[0])
+    return truth(condition_of(args[0]))
+
+
+def truth(condition: Any) -> Any:
+    """Return a scalar of bool as a bool of Python."""
+    return wrap(bool_of_python(plain(condition)))
 
 
 _SCALARS = (

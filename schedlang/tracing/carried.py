@@ -21,10 +21,10 @@ def is_wider(start: Value, carry: Carry) -> bool:
     return before != after and bool(np.can_cast(before, after))
 
 
-def python_floats(values: list[Value], floats: set[int]) -> list[Value]:
-    """Return values of which the parts ``floats`` take the dtype of what they meet."""
+def python_numbers(values: list[Value], numbers: set[int]) -> list[Value]:
+    """Return values of which the parts ``numbers`` are numbers of Python."""
     return [
-        Cast(v, v.dtype, weak=True) if k in floats and isinstance(v, Expr) else v
+        Cast(v, v.dtype, weak=True) if k in numbers and isinstance(v, Expr) else v
         for k, v in enumerate(values)
     ]
 
@@ -72,7 +72,12 @@ def held(loop: HostLoop, starts: Sequence[Value]) -> HostLoop:
 
 
 def is_weak(value: Value) -> bool:
-    return isinstance(value, Expr) and value.weak
+    """Return whether a value is a number of Python that takes the dtype of what it meets."""
+    return isinstance(value, Expr) and value.weak and value.dtype != "bool"
+
+
+def is_python_bool(value: Value) -> bool:
+    return isinstance(value, Expr) and value.weak and value.dtype == "bool"
 
 
 def dtype_of(value: Value) -> str:

@@ -19,14 +19,12 @@ from schedlang.tracing.trace import Carry, Trace, Value
 class LoopSource:
     """A loop of the user's source: its ``line``, and the name of each part of its carry.
 
-    ``index`` is the name of its index, and the first value that it has. Only the loop assigns the
-    names ``needed`` after it.
+    ``index`` is the name of its index, and the first value that it has.
     """
 
     line: int
     names: Sequence[str]
     index: tuple[str, int] = ("i", 0)
-    needed: Sequence[str] = ()
 
 
 def title_of(trace: Trace, source: LoopSource | None) -> str:

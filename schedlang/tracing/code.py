@@ -6,11 +6,13 @@ import builtins
 import dis
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from inspect import getattr_static
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
+
+import numpy as np
 
 # the packages of libraries: their functions are not the user's
 LIBRARIES = ("schedlang", "numpy", "random", "secrets")
@@ -28,9 +30,33 @@ class Use:
     bare: bool
 
 
-def uses_of(values: Iterable[Any]) -> list[Use]:
+@dataclass(frozen=True)
+class Uses:
+    """What the code of functions names, also of those that it names in turn.
+
+    ``assigned`` are the global names that it assigns, each with the names of its module, and
+    ``iterators`` those from before a loop or an ``if`` that it can reach, by their ``id``.
+    """
+
+    uses: list[Use] = field(default_factory=list)
+    assigned: list[tuple[dict[str, Any], str]] = field(default_factory=list)
+    iterators: dict[int, Any] = field(default_factory=dict)
+
+    @cached_property
+    def values(self) -> list[Any]:
+        """The values of the user's that may change."""
+        mutable = (list, dict, set, np.ndarray)
+        return [
+            use.value
+            for use in self.uses
+            if isinstance(use.value, mutable) or not is_plainly_of_library(use.value)
+        ]
+
+
+def uses_of(values: Iterable[Any]) -> Uses:
     """Return what the code of functions names, also of those that it names in turn."""
     uses: list[Use] = []
+    assigned: list[tuple[dict[str, Any], str]] = []
     visited: set[CodeType] = set()
     waiting = [f for value in values for f in _functions(value)]
     while waiting and len(visited) < _MOST_FUNCTIONS:
@@ -39,10 +65,35 @@ def uses_of(values: Iterable[Any]) -> list[Use]:
             continue
         cells = zip(function.__code__.co_freevars, function.__closure__ or ())
         names = {**vars(builtins), **function.__globals__, **_contents(cells)}
+        assigned += [(function.__globals__, name) for name in _globals_of(function.__code__)]
         for use in _uses_in(function.__code__, names, visited):
             uses.append(use)
             waiting += _functions(use.value)
-    return uses
+    return Uses(uses, assigned)
+
+
+def is_of_user(value: Any) -> bool:
+    """Return whether a function or a class is of the user's code, and of no known library."""
+    package = str(getattr(value, "__module__", "")).partition(".")[0]
+    return package not in LIBRARIES and package not in sys.stdlib_module_names
+
+
+def is_plainly_of_library(value: Any) -> bool:
+    """Return whether a value is a module, or of a class or a function of a library."""
+    if isinstance(value, ModuleType):
+        return True
+    return not is_of_user(value if isinstance(value, (FunctionType, type)) else type(value))
+
+
+def _globals_of(code: CodeType) -> Iterator[str]:
+    """Yield the global names that code assigns, and code in it."""
+    stores = (dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"])
+    if any(op in stores for op in code.co_code[::2]):
+        steps = dis.get_instructions(code)
+        yield from {s.argval for s in steps if s.opname in ("STORE_GLOBAL", "DELETE_GLOBAL")}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _globals_of(constant)
 
 
 def is_library(function: FunctionType) -> bool:

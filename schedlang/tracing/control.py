@@ -15,14 +15,16 @@ import numpy as np
 
 from schedlang.tracing.array import array_of
 from schedlang.tracing.branches import condition_of, is_unknown, merged
-from schedlang.tracing.called import CALLED
+from schedlang.tracing.called import CALLED, truth
 from schedlang.tracing.code import is_library
-from schedlang.tracing.kept import end_of, run_kept, run_kept_while
+from schedlang.tracing.kept import end_of, has_items, run_kept, run_kept_while
 from schedlang.tracing.leaves import is_traced
+from schedlang.tracing.missed_reads import missed, missed_or, read_of
 from schedlang.tracing.source import from_source
 from schedlang.tracing.spans import known_end
-from schedlang.tracing.states import NOTHING, UNBOUND, State, unchanged
+from schedlang.tracing.states import NOTHING, UNBOUND, State
 from schedlang.tracing.trace import running_trace
+from schedlang.tracing.unchanged import check_iterators, unchanged
 
 
 def converted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,8 +50,10 @@ def _is_plain(function: FunctionType) -> bool:
 
 def call(function: Any, /, *args: Any, **named: Any) -> Any:
     """Return what a call in a traced function returns."""
-    if running_trace() is None:
+    trace = running_trace()
+    if trace is None:
         return function(*args, **named)
+    check_iterators(trace, (*args, getattr(function, "__self__", None)))
     special = CALLED.get(function) if isinstance(function, Hashable) else None
     if special is not None:
         return special(function, args, named)
@@ -64,18 +68,26 @@ def new_array(value: Any) -> Any:
     return array_of(trace.constant(value), rows=bool(value.flags.c_contiguous))
 
 
-def for_loop(items: Any, body: Callable[[Any], Any], state: State) -> None:
-    """Run ``body`` for each item until it returns true, which elements may decide."""
+def for_loop(items: Any, body: Callable[[Any], Any], state: State) -> Any:
+    """Run ``body`` for each item until it returns true, which elements may decide.
+
+    Return whether there is an iteration.
+    """
     trace = running_trace()
     if trace is not None and not run_kept(trace, items, body, state):
-        return
+        return has_items(items)
+    if trace is not None:
+        check_iterators(trace, [items])
     on: Any = True
+    ran = False
     for item in items:
+        ran = True
         left = body(item) if on is True else merged(on, partial(body, item), _stays, state)
         if trace is not None and is_unknown(left):
             on = np.logical_and(on, np.logical_not(left))
         elif left:
             break
+    return ran
 
 
 def while_loop(
@@ -84,26 +96,30 @@ def while_loop(
     state: State,
     step: int = 0,
     stop: Callable[[], Any] | None = None,
-) -> None:
+) -> Any:
     """Run ``body`` while ``test`` holds, until it returns true; elements may decide about both.
 
-    With ``stop``, the test compares this end and a counter to which each iteration adds ``step``,
-    unless it is ``None``.
+    Return whether there is an iteration. With ``stop``, the test compares this end and a counter to
+    which each iteration adds ``step``, unless it is ``None``.
     """
     trace = running_trace()
+    ran: Any = False
     if trace is None:
-        while test() and not body():
-            pass
-        return
+        while test():
+            ran = True
+            if body():
+                break
+        return ran
     if stop is not None:
         first, end = state.value(state.counter), stop()
         if _is_known(first) and _is_known(end):
             numbers = call(range, first, end, step)
-            for_loop(numbers, body, state.counted())
+            ran = for_loop(numbers, body, state.counted())
             if not state.ends:
                 state.set({state.counter: end_of(numbers)})
-            return
+            return ran
     again = test()
+    ran = condition_of(again) if is_unknown(again) else bool(again)
     if not is_unknown(again) and again:
         # the first iteration tells whether elements may end the loop
         before, point = state.values(), trace.point()
@@ -114,16 +130,24 @@ def while_loop(
             trace.go_back(point)
             state.set(before)
             run_kept_while(trace, True, test, body, state)
-            return
+            return ran
         again = not left and test()
     while not is_unknown(again):
         if not again:
-            return
+            return ran
         left = body()
         again = merged(np.logical_not(left), test, _stays, NOTHING) if is_unknown(left) else (
             not left and test()
         )  # fmt: skip
     run_kept_while(trace, again, test, body, state)
+    return ran
+
+
+def either_flag(one: Any, other: Any) -> Any:
+    """Return a flag that holds if one of two does."""
+    if not is_traced(one) or not is_traced(other):
+        return (one or other) if not is_traced(one) else (other or one)
+    return np.logical_or(one, other)
 
 
 def end_of_range(stop: Callable[[], Any], *measured: Any) -> Any:
@@ -173,7 +197,20 @@ def _joined(parts: Sequence[Callable[[], Any]], ends: bool) -> Any:
 
 def opposite(value: Any) -> Any:
     """Return ``not value``."""
-    return np.logical_not(condition_of(value)) if is_unknown(value) else not value
+    return truth(np.logical_not(condition_of(value))) if is_unknown(value) else not value
+
+
+def is_same(a: Any, b: Any) -> Any:
+    """Return ``a is b``; a bool of Python is ``True`` or ``False``, and one of NumPy neither."""
+    for one, other in ((a, b), (b, a)):
+        if is_traced(one) and one.__class__ is bool and type(other) is bool:
+            return one if other else opposite(one)
+    return a is b
+
+
+def is_other(a: Any, b: Any) -> Any:
+    """Return ``a is not b``."""
+    return opposite(is_same(a, b))
 
 
 def choice(test: Any, a: Callable[[], Any], b: Callable[[], Any]) -> Any:
@@ -192,5 +229,8 @@ __all__ = [
     "choice",
     "either",
     "for_loop",
+    "missed",
+    "missed_or",
     "opposite",
+    "read_of",
 ]

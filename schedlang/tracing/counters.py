@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from schedlang.tracing.leaving import LEFT
-from schedlang.tracing.names import assigned, inside
+from schedlang.tracing.names import LEFT, PREFIX, assigned, inside
 
 # the comparison with the sides swapped
 _SWAPPED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 # the attributes of arrays that no iteration changes
 _SIZES = ("shape", "size", "ndim", "T")
+# the most ways through a body that are followed
+_MOST_WAYS = 64
 
 
 @dataclass(frozen=True)
@@ -63,31 +64,106 @@ def _step(body: Sequence[ast.stmt], name: str) -> int | None:
     """Return what each iteration adds to a name, unless it ends the loop before; or ``None``."""
     stores = [n for n in inside(body) if isinstance(n, ast.Name) and n.id == name
               and isinstance(n.ctx, ast.Store)]  # fmt: skip
-    return _step_in(body, name) if len(stores) == 1 else None
+    ways = _ways(body, _Way(), name)
+    if ways is None or not stores:
+        return None
+    added = {way.added for way in ways if not way.left}
+    if len(added) != 1 or not {way.added for way in ways} <= {0, *added}:
+        return None
+    return added.pop() or None
 
 
-def _step_in(block: Sequence[ast.stmt], name: str) -> int | None:
+@dataclass(frozen=True)
+class _Way:
+    """A way through a body: what it ``added`` to a name, and which flags it set to a constant.
+
+    It has ``left`` the loop if it set the flag for that.
+    """
+
+    added: int = 0
+    flags: frozenset[tuple[str, bool]] = frozenset()
+
+    @property
+    def left(self) -> bool:
+        return any(name.startswith(LEFT) and value for name, value in self.flags)
+
+    def with_flag(self, name: str, value: bool) -> _Way:
+        others = frozenset(flag for flag in self.flags if flag[0] != name)
+        return replace(self, flags=others | {(name, value)})
+
+
+def _ways(block: Sequence[ast.stmt], start: _Way, name: str) -> set[_Way] | None:
+    """Return the ways through a block; ``None`` if one assigns the name as no counter is."""
+    ways = {start}
     for statement in block:
-        if isinstance(statement, ast.If) and any(map(_ends, (statement.body, statement.orelse))):
-            rest = statement.orelse if _ends(statement.body) else statement.body
-            step = _step_in(rest, name)
-        else:
-            step = _added(statement, name)
-        if step:
-            return step
-    return None
+        following: set[_Way] = set()
+        for way in ways:
+            after = _ways_through(statement, way, name)
+            if after is None:
+                return None
+            following |= after
+        ways = following
+        if len(ways) > _MOST_WAYS:
+            return None
+    return ways
 
 
-def _ends(block: Sequence[ast.stmt]) -> bool:
-    """Return whether a side of an ``if`` ends the loop, by a flag in place of ``break``."""
-    return any(
-        isinstance(s, ast.Assign)
-        and isinstance(s.targets[0], ast.Name)
-        and s.targets[0].id.startswith(LEFT)
-        and isinstance(s.value, ast.Constant)
-        and s.value.value is True
-        for s in block
-    )
+def _ways_through(statement: ast.stmt, way: _Way, name: str) -> set[_Way] | None:
+    if isinstance(statement, ast.If):
+        sides = [(True, statement.body), (False, statement.orelse)]
+        known = _known(statement.test, dict(way.flags))
+        ends = [_ways(block, way, name) for side, block in sides if known in (None, side)]
+        return None if any(e is None for e in ends) else {w for end in ends for w in end or ()}
+    added = _added(statement, name)
+    if added is not None:
+        return {replace(way, added=way.added + added)}
+    if name in assigned([statement]):
+        return None
+    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
+        (target, *_), value = statement.targets, statement.value.value
+        if isinstance(target, ast.Name) and target.id.startswith(PREFIX) and type(value) is bool:
+            return {way.with_flag(target.id, value)}
+    return {way}
+
+
+def _known(test: ast.expr, flags: Mapping[str, bool]) -> bool | None:
+    """Return the truth value of a test of a flag, ``None`` for any other test."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = _known(test.operand, flags)
+        return None if inner is None else not inner
+    return flags.get(test.id) if isinstance(test, ast.Name) else None
+
+
+def split_test(loop: ast.While) -> None:
+    """Let ``while k < n and more: ...`` be ``while k < n: if not more: break; ...``.
+
+    Then the counter ``k`` may be the index of a range.
+
+    >>> (loop,) = ast.parse("while k < n and x[k]: k += 1").body
+    >>> split_test(loop)
+    >>> print(ast.unparse(loop))
+    while k < n:
+        if not x[k]:
+            break
+        k += 1
+    """
+    test = loop.test
+    if not isinstance(test, ast.BoolOp) or not isinstance(test.op, ast.And) or loop.orelse:
+        return
+    first, *rest = test.values
+    names = [n.id for n in ast.walk(first) if isinstance(n, ast.Name)]
+    steps = {name for name in names for s in _all(loop.body) if _added(s, name)}
+    if not isinstance(first, ast.Compare) or len(first.ops) != 1 or not steps:
+        return
+    more: ast.expr = rest[0] if len(rest) == 1 else ast.BoolOp(ast.And(), rest)
+    leaves = ast.If(ast.UnaryOp(ast.Not(), more), [ast.Break()], [])
+    loop.body.insert(0, ast.copy_location(leaves, loop))
+    loop.test = first
+    ast.fix_missing_locations(loop)
+
+
+def _all(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    return (node for node in inside(block) if isinstance(node, ast.stmt))
 
 
 def _added(statement: ast.stmt, name: str) -> int | None:

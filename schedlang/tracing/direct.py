@@ -144,6 +144,7 @@ def direct(
     program = specialization.program
     if (
         specialization.exponents
+        or specialization.missed
         or specialization.changes
         or specialization.draws
         or len(program.steps) != 1

@@ -11,6 +11,7 @@ import numpy as np
 
 from schedlang.arrays.shapes import extent, same_shape
 from schedlang.errors import ComputeTypeError, SchedlangError, explain
+from schedlang.expr.nodes import Expr
 from schedlang.tracing.array import array_of, wrap
 from schedlang.tracing.branches import choose, is_unknown, merged
 from schedlang.tracing.called import TracedRange, TracedZip
@@ -24,8 +25,9 @@ from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.ranged import RangedElements
 from schedlang.tracing.rebound import LoopNames, is_array
 from schedlang.tracing.spans import End, extent_between, known_end, of_lengths, range_of
-from schedlang.tracing.states import NOTHING, UNBOUND, State, is_data, unchanged
-from schedlang.tracing.trace import KNOWN, Trace
+from schedlang.tracing.states import NOTHING, UNBOUND, State, is_data
+from schedlang.tracing.trace import KNOWN, Trace, current
+from schedlang.tracing.unchanged import unchanged
 from schedlang.tracing.unknown import line_text
 
 # a loop of so few iterations is unrolled, unless it has a loop in it
@@ -89,6 +91,20 @@ def _items_together(parts: Sequence[Items], count: int) -> Items | None:
     return Items(shortest, lambda k: tuple(part.at(k) for part in parts))
 
 
+def has_items(given: Any) -> Any:
+    """Return whether a loop over what :func:`run_kept` took has an iteration.
+
+    It is a bool, or a scalar of bool over lengths and the indices of loops around.
+    """
+    items = items_of(given)
+    assert items is not None
+    least, _ = range_of(items.count)
+    # a trace that needs an iteration runs in no other call
+    if least or any(same_shape((items.count,), (needed,)) for needed in current().outermost.needs):
+        return True
+    return wrap(items.count) > 0 if isinstance(items.count, Expr) else items.count > 0
+
+
 def run_kept(trace: Trace, given: Any, body: Callable[[Any], Any], state: State) -> bool:
     """Trace the body of a loop once; return whether Python is to run the loop instead."""
     items = items_of(given)
@@ -116,8 +132,9 @@ def run_kept(trace: Trace, given: Any, body: Callable[[Any], Any], state: State)
             trace.go_back(point)
             point = trace.point()
             after = _Kept(trace, items, body, state, before, stops=True).run(given)
-        if containers.undo():
-            raise ComputeTypeError("it changes a list, a dict, a set or a known array")
+        changed = containers.undo()
+        if changed:
+            raise ComputeTypeError(f"it changes {changed}")
     except _UNKNOWN as error:
         containers.undo()
         trace.go_back(point)
@@ -164,19 +181,18 @@ def run_kept_while(
     # the body assigns these first
     own = [n for n in state.names if n in state.live and before[n] is UNBOUND]
     ends: dict[str, Any] = {}
-    needed: list[str] = []
 
     def step(parts: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
         state.set({**before, **dict(zip(carried, parts))})
         names.before_iteration(parts)
         left = body()
-        if containers.undo():
+        changed = containers.undo()
+        if changed:
             raise ComputeTypeError(
                 explain(
                     f"the while at line {state.line} of {trace.title}",
-                    "its body changes a list, a dict, a set or an array with known elements, and "
-                    "how often it runs depends on elements that are unknown while the function is "
-                    "traced",
+                    f"its body changes {changed}, and how often it runs depends on elements that "
+                    "are unknown while the function is traced",
                     "Assign to names and to elements of arrays in the body.",
                 )
             )
@@ -201,7 +217,7 @@ def run_kept_while(
     def run() -> Sequence[Any]:
         starts = {name: before[name] for name in carried}
         own_names = ["the test", *_names_of_parts(starts)]
-        source = LoopSource(state.line, own_names, needed=needed)
+        source = LoopSource(state.line, own_names)
         return run_while(trace, again, step, list(starts.values()), body.__code__, source)
 
     if own:
@@ -212,8 +228,6 @@ def run_kept_while(
         zeros = {name: value for name, value in ends.items() if is_data(value)}
         carried += zeros
         before |= zeros
-        if again is not True:
-            needed += [name for name in zeros if name in state.sure]
     after = dict(zip(carried, run()))
     state.set({**before, **names.after_loop(after, before)})
 
@@ -236,7 +250,7 @@ def _zero(leaf: Any) -> Any:
     if not is_traced(leaf):
         return leaf
     # a number of Python takes the dtype of what it meets
-    number = leaf.__class__ in (int, float)
+    number = leaf.__class__ in (bool, int, float)
     if number:
         return leaf.__class__(0)
     if all(isinstance(extent, int) for extent in leaf.extents):

@@ -11,11 +11,9 @@ import ast
 from collections.abc import Sequence
 from typing import Any, Union
 
-from schedlang.tracing.names import assigned, inside
+from schedlang.tracing.counters import split_test
+from schedlang.tracing.names import LEFT, PREFIX, assigned, inside
 
-PREFIX = "_sl_"
-# flags that say that a loop ends
-LEFT = f"{PREFIX}left_"
 # the flag of a function that a loop returns from, and what it returns
 RETURNED, RESULT = f"{PREFIX}returned", f"{PREFIX}result"
 
@@ -80,6 +78,8 @@ class Flags:
         return new
 
     def _loop(self, loop: Loop, inner: bool) -> list[ast.stmt]:
+        if isinstance(loop, ast.While):
+            split_test(loop)
         returns = any(isinstance(node, ast.Return) for node in inside(loop.body))
         # loops inside come first, whose flags tell this one to go on or to end
         body = self.block(loop.body, inner=True)

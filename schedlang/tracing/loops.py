@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
 from itertools import chain, count
 from types import CodeType
 from typing import Any
@@ -19,7 +18,14 @@ from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr, cast
 from schedlang.signatures import public
 from schedlang.tracing.array import TracedArray, array_of, plain, wrap
-from schedlang.tracing.carried import held, is_weak, is_wider, python_floats, widened
+from schedlang.tracing.carried import (
+    held,
+    is_python_bool,
+    is_weak,
+    is_wider,
+    python_numbers,
+    widened,
+)
 from schedlang.tracing.carry_checks import LoopSource, check_aliases, check_fits, title_of
 from schedlang.tracing.indexing import write_where
 from schedlang.tracing.leaves import Form, flatten, is_traced, rebuilt
@@ -28,6 +34,7 @@ from schedlang.tracing.loop_bounds import bound
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.origins import origin
 from schedlang.tracing.powers import refuse_exponent
+from schedlang.tracing.python_numbers import bool_of_numpy, expression_of
 from schedlang.tracing.rebound import is_array, new_or_before
 from schedlang.tracing.recurrence import host_reason, much_work, much_work_after_its_end, recurrence
 from schedlang.tracing.remarks import remark
@@ -119,7 +126,7 @@ def run_loop(
     from_source = source is not None and head != ""
     if source is not None and from_source:
         loop = replace(loop, user_index=source.index, stops=stops)
-    values = python_floats(_values(trace, loop, head, from_source), floats)
+    values = python_numbers(_values(trace, loop, head, from_source), floats)
     for storage, value in zip(loop.storages, values[len(starts) :]):
         write_where(trace, storage, value)
     for k, (leaf, carry) in enumerate(zip(leaves, loop.carries)):
@@ -163,8 +170,8 @@ def run_while(
     leaves, form = flatten((_truth(test), *init))
     starts = [_value(leaf) for leaf in leaves]
     loop, passed, floats = _fitted(trace, 0, 1, body, leaves, starts, form, code, source)
-    loop = replace(loop, tested=True, **_needed(trace, source))
-    values = python_floats(_values(trace, loop, f"line {source.line}", True), floats)
+    loop = replace(loop, tested=True)
+    values = python_numbers(_values(trace, loop, f"line {source.line}", True), floats)
     for storage, value in zip(loop.storages, values[len(starts) :]):
         write_where(trace, storage, value)
     results = []
@@ -175,21 +182,6 @@ def run_while(
         else:
             results.append(_wrapped(value, leaf, leaves[0]))
     return rebuilt(form, results)[1:]
-
-
-def _needed(trace: Trace, source: LoopSource) -> dict[str, Any]:
-    """Return what a loop raises in a call if it has no iteration, and the condition for that."""
-    if not source.needed:
-        return {}
-    names = " and ".join(source.needed)
-    text = explain(
-        f"{names} of {trace.outermost.title}",
-        f"the loop at line {source.line} ran no iteration in this call, and only its body assigns "
-        f"{names}",
-        f"Assign to {names} before the loop.",
-    )
-    tests = trace.all_conditions()
-    return {"needed": text, "only_if": reduce(np.logical_and, tests).value if tests else None}
 
 
 def _wrapped(value: Value, before: Any, ran: Any) -> Any:
@@ -223,7 +215,7 @@ def _fitted(
 ) -> tuple[HostLoop, list[int], set[int]]:
     """Return what :func:`_traced` does once each Python number has the dtype that follows it.
 
-    The third result has the parts of the carry that are Python floats in all iterations.
+    The third result has the parts of the carry that are numbers of Python in all iterations.
     """
     loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, source)
     floats: set[int] = set()
@@ -243,6 +235,15 @@ def _fitted(
             for v, c in zip(starts, loop.carries)
         ]
         loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, source)
+    while any(is_python_bool(v) and not is_python_bool(c.leaving)
+              for v, c in zip(starts, loop.carries)):  # fmt: skip
+        # a bool of Python that one of NumPy follows
+        starts = [
+            v if is_python_bool(c.leaving) or not is_python_bool(v) else bool_of_numpy(as_expr(v))
+            for v, c in zip(starts, loop.carries)
+        ]
+        loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, source)
+    floats |= {k for k, v in enumerate(starts) if is_python_bool(v)}
     loop = held(loop, first)
     for k, carry in enumerate(loop.carries[: len(starts)]):
         check_fits(carry, k, loop.body, source)
@@ -444,7 +445,7 @@ def _element(tensor: Tensor) -> Value:
 
 def _value(leaf: Any) -> Value:
     value = plain(leaf)
-    return value if isinstance(value, (Tensor, Expr)) else as_expr(value)
+    return value if isinstance(value, (Tensor, Expr)) else expression_of(value)
 
 
 __all__ = ["fori_loop"]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import takewhile
 
 # statements and expressions whose names belong to a scope of their own
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+# the names of flags, and of those that say that a loop ends
+PREFIX = "_sl_"
+LEFT = f"{PREFIX}left_"
 _LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -60,79 +64,110 @@ def read_first(statements: Sequence[ast.stmt], later: Collection[str] = ()) -> s
     """
     reads: set[str] = set()
     known: set[str] = set()
-    _read_first(statements, known, reads)
+    note_reads(statements, known, lambda statement, names: reads.update(names))
     return reads | ({*later} - known)
 
 
-def _read_first(statements: Sequence[ast.stmt], known: set[str], reads: set[str]) -> None:
-    """Add to ``reads`` the names that statements read and that are not ``known``.
+def note_reads(
+    statements: Sequence[ast.stmt], known: set[str], note: Callable[[ast.stmt, set[str]], None]
+) -> None:
+    """Call ``note`` with each statement and the names that it may read and that are not ``known``.
 
-    Add to ``known`` those that they assign.
+    Add to ``known`` those that the statements assign.
     """
     for statement in statements:
         if isinstance(statement, ast.If):
-            _loads([statement.test], known, reads)
+            note(statement, names_read([statement.test]) - known)
             branches = []
             for block in (statement.body, statement.orelse):
                 branches.append(set(known))
                 if _leaves(block):
-                    _read_first(block, set(known), reads)
+                    note_reads(block, set(known), note)
                 else:
-                    _read_first(block, branches[-1], reads)
+                    note_reads(block, branches[-1], note)
             ended = [_leaves(statement.body), _leaves(statement.orelse)]
             rest = [names for names, end in zip(branches, ended) if not end]
             known |= set.intersection(*rest) if rest else set()
         elif isinstance(statement, (ast.For, ast.AsyncFor)):
-            _loads([statement.iter], known, reads)
-            within = known | set(assigned([statement.target]))
-            _loads([statement.target], known, reads)
-            _read_first(statement.body, within, reads)
-            _read_first(statement.orelse, set(known), reads)
+            note(statement, names_read([statement.iter, statement.target]) - known)
+            targets = set(assigned([statement.target]))
+            note_reads(statement.body, known | targets, note)
+            if _is_nonempty(statement.iter):
+                known |= targets | assigned_at_once(statement)
+            note_reads(statement.orelse, set(known), note)
         elif isinstance(statement, ast.While):
-            _loads([statement.test], known, reads)
-            _read_first(statement.body, set(known), reads)
-            _read_first(statement.orelse, set(known), reads)
-        elif isinstance(statement, ast.AugAssign):
-            _loads([statement], known, reads)
-            if isinstance(statement.target, ast.Name):
-                if statement.target.id not in known:
-                    reads.add(statement.target.id)
-                known.add(statement.target.id)
+            note(statement, names_read([statement.test]) - known)
+            note_reads(statement.body, set(known), note)
+            if isinstance(statement.test, ast.Constant) and statement.test.value:
+                known |= assigned_at_once(statement)
+            note_reads(statement.orelse, set(known), note)
+        elif isinstance(statement, (ast.With, ast.AsyncWith)):
+            note(statement, names_read(statement.items) - known)
+            known |= set(assigned(statement.items))
+            note_reads(statement.body, known, note)
         else:
-            _loads([statement], known, reads)
+            reads = names_read([statement])
+            if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+                reads.add(statement.target.id)
+            note(statement, reads - known)
             known |= set(assigned([statement]))
 
 
-def read_surely(statements: Sequence[ast.stmt]) -> set[str]:
-    """Return the names that statements read in any case, with the values from before them.
+def assigned_at_once(loop: ast.For | ast.AsyncFor | ast.While) -> set[str]:
+    """Return the names that the first iteration of a loop assigns before it may leave the loop.
 
-    >>> sorted(read_surely(ast.parse("t = x + 1; y = u if t else v").body))
-    ['x']
+    >>> (loop,) = ast.parse("while x: t = x; y = t if t else 0; x = f(t)").body
+    >>> sorted(assigned_at_once(loop))
+    ['t', 'x', 'y']
     """
-    reads: set[str] = set()
-    known: set[str] = set()
-    for statement in statements:
-        _loads(_run_always(statement), known, reads)
-        known |= set(assigned([statement]))
-        if any(isinstance(node, _LEAVING) for node in inside([statement])):
-            break
-    return reads
+    names: set[str] = set()
+    kept = takewhile(
+        lambda s: not any(isinstance(node, _LEAVING) for node in inside([s])), loop.body
+    )
+    note_reads(list(kept), names, lambda statement, names: None)
+    return names
 
 
-def _run_always(node: ast.AST) -> Iterator[ast.AST]:
+def _is_nonempty(iterable: ast.expr) -> bool:
+    """Return whether an expression is a range that has an iteration, such as ``range(3)``."""
+    if not isinstance(iterable, ast.Call) or iterable.keywords:
+        return False
+    ends = [a.value for a in iterable.args if isinstance(a, ast.Constant)]
+    if len(ends) < len(iterable.args) or not all(type(end) is int for end in ends):
+        return False
+    is_range = isinstance(iterable.func, ast.Name) and iterable.func.id == "range"
+    return is_range and 1 <= len(ends) <= 2 and len(range(*ends)) > 0  # type: ignore[arg-type]
+
+
+def names_read_in_any_case(statement: ast.stmt) -> set[str]:
+    """Return the names that a statement, or the head of a loop or an ``if``, always reads.
+
+    >>> (statement,) = ast.parse("y = u if t else v").body
+    >>> names_read_in_any_case(statement)
+    {'t'}
+    """
+    names = {n.id for n in _run_always(statement) if isinstance(n.ctx, ast.Load)}
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        names.add(statement.target.id)
+    return names
+
+
+def _run_always(node: ast.AST) -> Iterator[ast.Name]:
     """Yield the names of a statement or expression that run with it in any case."""
     parts: Iterable[ast.AST] = ast.iter_child_nodes(node)
     if isinstance(node, (ast.If, ast.While, ast.IfExp)):
         parts = [node.test]
     elif isinstance(node, (ast.For, ast.AsyncFor)):
         parts = [node.iter]
+    elif isinstance(node, (ast.With, ast.AsyncWith)):
+        parts = [node.items[0].context_expr]
     elif isinstance(node, ast.BoolOp):
         parts = node.values[:1]
     elif isinstance(node, ast.Compare):
         parts = [node.left, node.comparators[0]]
     elif isinstance(node, _COMPREHENSIONS):
         parts = [node.generators[0].iter]
-    elif isinstance(node, (*_SCOPES, ast.Try, ast.Match)):
+    elif isinstance(node, (*_SCOPES, ast.Try, ast.Match, ast.Assert)):
         parts = []
     for part in parts:
         if isinstance(part, ast.Name):
@@ -141,14 +176,36 @@ def _run_always(node: ast.AST) -> Iterator[ast.AST]:
             yield from _run_always(part)
 
 
+def names_read(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the names that nodes read, without the own names of functions in them.
+
+    >>> sorted(names_read(ast.parse("[k * t for k in x]; lambda u: u + v").body))
+    ['t', 'v', 'x']
+    """
+    names: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            names |= {node.id} if isinstance(node.ctx, ast.Load) else set()
+            continue
+        own: set[str] = set()
+        if isinstance(node, _COMPREHENSIONS):
+            own = set(assigned([part.target for part in node.generators]))
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            own = {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
+            if not isinstance(node, ast.Lambda):
+                own |= set(assigned(node.body)) - declared_around(node.body)
+        elif isinstance(node, ast.ClassDef):
+            own = set(assigned(node.body))
+        names |= names_read(ast.iter_child_nodes(node)) - own
+    return names
+
+
+def declared_around(body: Sequence[ast.stmt]) -> set[str]:
+    """Return the names that the statements of a function declare global or nonlocal."""
+    declared = (node for node in inside(body) if isinstance(node, (ast.Global, ast.Nonlocal)))
+    return {name for node in declared for name in node.names}
+
+
 def _leaves(block: Sequence[ast.stmt]) -> bool:
     """Return whether a block ends by leaving the statements around it."""
     return bool(block) and isinstance(block[-1], _LEAVING)
-
-
-def _loads(nodes: Iterable[ast.AST], known: set[str], reads: set[str]) -> None:
-    for node in nodes:
-        for part in ast.walk(node):
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
-                if part.id not in known:
-                    reads.add(part.id)

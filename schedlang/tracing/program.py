@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count, takewhile
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from schedlang.compute.arrays import as_numpy
 from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.graph import variables
 from schedlang.compute.tensor import Tensor
-from schedlang.errors import CallError, LoopWarning, warn_user
+from schedlang.errors import LoopWarning, warn_user
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import postorder
@@ -82,8 +82,7 @@ class LoopCall:
 
     ``read`` and ``starts`` are positions among the values around it, and ``results`` those that the
     last carries get. One that is ``tested`` runs as long as its first carry is true, and one that
-    ``stops`` as long as that holds within its range. Where a test ``only_if`` holds, if there is
-    one, a call raises ``needed``, a text, if the first carry begins as false.
+    ``stops`` as long as that holds within its range.
     """
 
     lo: int
@@ -94,8 +93,6 @@ class LoopCall:
     results: tuple[int, ...]
     tested: bool = False
     stops: bool = False
-    needed: str = ""
-    only_if: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -270,8 +267,6 @@ def _run_loop(step: LoopCall, values: list[Any]) -> None:
     """
     read = [values[k] for k in step.read]
     carries = [values[k] for k in step.starts]
-    if step.needed and not carries[0] and (step.only_if is None or values[step.only_if]):
-        raise CallError(step.needed)
     free: list[list[Any]] = [[] for _ in carries]
     # for each array made here, its place in the carry; the caller owns the first arrays
     made_for: dict[int, int] = {}
@@ -441,7 +436,6 @@ def _loop(loop: HostLoop, planner: Planner) -> LoopCall:
     scalars = [key for key in planner.places if isinstance(key, Var)]
     read = planner.need([*(value for value, _ in loop.read)])
     starts = planner.need([c.start for c in loop.carries])
-    only_if = None if loop.only_if is None else planner.need([loop.only_if])[0]
     entering: list[Key] = [c.entering for c in loop.carries]
     inside: list[Key] = [loop.index, *scalars, *(t for _, t in loop.read), *entering]
     leaving = [c.leaving for c in loop.carries]
@@ -454,6 +448,5 @@ def _loop(loop: HostLoop, planner: Planner) -> LoopCall:
     used = [] if isinstance(loop.hi, int) else postorder([loop.hi])
     ends = tuple((v, planner.places[v]) for v in used if isinstance(v, Var))
     return LoopCall(
-        loop.lo, End(loop.hi, ends), body, inputs, tuple(starts), results, loop.tested, loop.stops,
-        loop.needed, only_if,
-    )  # fmt: skip
+        loop.lo, End(loop.hi, ends), body, inputs, tuple(starts), results, loop.tested, loop.stops
+    )

@@ -1,6 +1,8 @@
 """Python's numbers in a trace: their operators return Python's numbers, NumPy's functions NumPy's.
 
 ``t * 0.5`` of a float ``t`` takes the dtype of an array that it meets; ``np.sqrt(t)`` is float64.
+``t < u`` is a bool of Python, which counts as 0 or 1; ``np.less(t, u)`` is one of NumPy, whose sum
+is logical. The expression of a number of Python is weak.
 """
 
 from __future__ import annotations
@@ -11,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from schedlang.compute.tensor import Tensor
-from schedlang.expr.nodes import Binary, Const, Expr, Select
-from schedlang.expr.operators import COMPARISONS
-from schedlang.language.construct import const, select, settle
+from schedlang.expr.nodes import Cast, Expr
+from schedlang.language.construct import as_expr, const, select, settle
 from schedlang.tracing.calls import compute_once
 from schedlang.tracing.items import plain
 from schedlang.tracing.leaves import is_traced, sequence_of
@@ -28,6 +29,12 @@ _BINARY = {
 }  # fmt: skip
 # these return bool for two bools of Python; the others count them as 0 and 1
 _LOGICAL = ("and", "or", "xor")
+_COMPARISONS = {
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "eq": np.equal, "ne": np.not_equal,
+}  # fmt: skip
+# functions that return a bool of Python
+_BOOLS = (np.allclose, np.array_equal, np.array_equiv)
 _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
 
 
@@ -43,27 +50,48 @@ def _is_of_python(value: Any) -> bool:
 
 
 def _is_bool_of_python(value: Any) -> bool:
-    """Return whether a value is a bool of Python: a comparison of its numbers, or made of such.
+    if is_traced(value):
+        return isinstance(value.value, Expr) and value.value.weak and value.value.dtype == "bool"
+    return type(value) is bool
 
-    ``t and u`` chooses one of two, and ``t & u`` combines them.
+
+def bool_of_python(value: Any) -> Expr:
+    """Return a scalar of bool as a bool of Python.
+
+    >>> bool_of_python(const(True)).weak, bool_of_numpy(bool_of_python(const(True))).weak
+    (True, False)
     """
-    waiting = [value.value] if is_traced(value) else [None]
-    while waiting:
-        expr = waiting.pop()
-        if isinstance(expr, Binary) and expr.op in COMPARISONS:
-            waiting += [side for side in (expr.a, expr.b) if not side.weak]
-        elif isinstance(expr, (Binary, Select)) and expr.dtype == "bool":
-            waiting += [expr.a, expr.b]
-        elif not isinstance(expr, Const) or expr.dtype != "bool":
-            return False
-    return True
+    scalar = as_expr(value)
+    return scalar if scalar.weak else Cast(scalar, "bool", weak=True)
+
+
+def bool_of_numpy(value: Expr) -> Expr:
+    """Return a scalar of bool as a bool of NumPy."""
+    if not value.weak:
+        return value
+    is_marked = isinstance(value, Cast) and value.a.dtype == "bool" and not value.a.weak
+    return value.a if is_marked else Cast(value, "bool")  # type: ignore[attr-defined]
+
+
+def expression_of(value: Any) -> Expr:
+    """Return the expression of a number; one of Python is weak."""
+    return bool_of_python(as_expr(value)) if type(value) is bool else as_expr(plain(value))
 
 
 def of_numpy(value: Any) -> Any:
     """Return results of which numbers have a dtype of their own, as NumPy's functions return."""
     if isinstance(value, (tuple, list)):
         return sequence_of(type(value), map(of_numpy, value))
-    return settle(value, "float64") if isinstance(value, Expr) else value
+    if not isinstance(value, Expr):
+        return value
+    return bool_of_numpy(value) if value.dtype == "bool" else settle(value, "float64")
+
+
+def result_of(function: Any, args: Sequence[Any], value: Any) -> Any:
+    """Return the result of one of NumPy's functions, of which some return bools of Python."""
+    if function in _BOOLS or (function is np.isreal and are_of_python(args)):
+        return bool_of_python(value)
+    return of_numpy(value)
 
 
 def class_of(value: Value) -> type:
@@ -72,24 +100,28 @@ def class_of(value: Value) -> type:
         return np.ndarray
     kind = np.dtype(value.dtype).type
     weak = isinstance(value, Expr) and value.weak
-    return {"i": int, "u": int, "f": float}.get(np.dtype(kind).kind, kind) if weak else kind
+    kinds = {"i": int, "u": int, "f": float, "b": bool}
+    return kinds.get(np.dtype(kind).kind, kind) if weak else kind
 
 
 def add_operators(kind: Any, wrap: Callable[[Any], Any]) -> None:
     """Let the operators of ``kind`` return numbers of Python for numbers of Python."""
-    for name, ufunc in {**_BINARY, **_UNARY}.items():
+    for name, ufunc in {**_BINARY, **_UNARY, **_COMPARISONS}.items():
         for method, order in ((f"__{name}__", 1), (f"__r{name}__", -1)):
             if hasattr(kind, method):
-                counts = name not in _LOGICAL
                 own = getattr(kind, method)
-                setattr(kind, method, _operator(own, ufunc, order, wrap, counts))
+                setattr(kind, method, _operator(own, ufunc, order, wrap, name))
 
 
 def _operator(
-    whole: Callable[..., Any], ufunc: Any, order: int, wrap: Callable[[Any], Any], counts: bool
+    whole: Callable[..., Any], ufunc: Any, order: int, wrap: Callable[[Any], Any], name: str
 ) -> Callable[..., Any]:
+    counts = name not in _LOGICAL
+
     def counted(value: Any) -> Any:
-        return wrap(select(value.value, const(1), const(0))) if _is_bool_of_python(value) else value
+        if not _is_bool_of_python(value):
+            return value
+        return wrap(select(value.value, const(1), const(0))) if is_traced(value) else int(value)
 
     def operator(self: Any, *others: Any) -> Any:
         if not self.is_scalar:
@@ -98,9 +130,11 @@ def _operator(
         given = tuple(map(counted, (self, *others))) if counts else (self, *others)
         if not are_of_python(given):
             return whole(self, *others)
-        operands = [int(v) if type(v) is bool else v for v in given][::order]
+        are_bools = all(map(_is_bool_of_python, given))
+        operands = (given if are_bools else tuple(map(counted, given)))[::order]
         check_power(ufunc, operands, {})
-        return wrap(compute_once(ufunc, tuple(map(plain, operands)), {}))
+        result = compute_once(ufunc, tuple(map(plain, operands)), {})
+        return wrap(bool_of_python(result) if are_bools or name in _COMPARISONS else result)
 
     operator.__name__, operator.__doc__ = whole.__name__, whole.__doc__
     return operator

@@ -13,8 +13,9 @@ from typing import Any
 
 from schedlang.tracing.counters import counter_of
 from schedlang.tracing.leaving import PREFIX, Flags, fits, is_left
-from schedlang.tracing.names import assigned, inside, plainly_assigned, read_first, read_surely
+from schedlang.tracing.names import assigned, inside, plainly_assigned, read_first
 from schedlang.tracing.tables import names_written
+from schedlang.tracing.unassigned import Unassigned
 
 # the name by which rewritten code refers to schedlang.tracing.control
 CONTROL = "_sl_control"
@@ -28,7 +29,9 @@ def rewrite_function(tree: ast.FunctionDef) -> ast.FunctionDef:
     rewriter = _Rewriter(tree)
     body = tree.body
     start = 1 if ast.get_docstring(tree, clean=False) is not None else 0
-    new = rewriter.block(Flags(rewriter.fixed).block(body[start:]), [], ends=True)
+    own = Unassigned(tree, rewriter.fixed, CONTROL)
+    flagged = Flags(rewriter.fixed).block(own.block(body[start:]))
+    new = rewriter.block(own.ended(flagged, not _always_returns(flagged)), [], ends=True)
     declared = [_parsed(f"if 0: {name} = None", body[0])[0] for name in sorted(rewriter.shared)]
     tree.body = [*body[:start], *declared, *new] or body
     return tree
@@ -128,7 +131,6 @@ class _Rewriter(ast.NodeTransformer):
             "rebound": sorted(plainly_assigned([*whole, *parts])),
             "carried": sorted(reads & set(names)),
             "live": sorted(live & set(names)),
-            "sure": sorted(read_surely(after) & set(names)),
             "target": target.id if isinstance(target, ast.Name) else "",
             "line": loop.lineno,
             "nested": nested,
@@ -159,7 +161,8 @@ class _Rewriter(ast.NodeTransformer):
             end = ast.unparse(self.visit(counter.stop))
             stop = f"{CONTROL}.end_of_range(lambda: {end}{of_fixed})"
             text = f"{text[:-1]}, {counter.step}, lambda: {stop})"
-        call = _parsed(text, loop)[0]
+        ran = getattr(loop, "ran", "")
+        call = _parsed(f"{ran} = {text}" if ran else text, loop)[0]
         call.value.args[0] = given  # type: ignore[attr-defined]
         return [*functions, ast.fix_missing_locations(ast.copy_location(call, loop))]
 
@@ -274,6 +277,11 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:  # noqa: N802
         self.generic_visit(node)
+        words = {ast.Is: "is_same", ast.IsNot: "is_other"}
+        if len(node.ops) == 1 and type(node.ops[0]) in words:
+            word = _helper(words[type(node.ops[0])])
+            new = ast.Call(word, [node.left, node.comparators[0]], [])
+            return ast.fix_missing_locations(ast.copy_location(new, node))
         if len(node.ops) == 1 or any(
             isinstance(v, (ast.Call, ast.NamedExpr)) for v in node.comparators[:-1]
         ):

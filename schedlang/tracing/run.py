@@ -29,7 +29,8 @@ def run(
     that is not an argument, or compares the type of an array.
     """
     values = [*args, *named.values()]
-    uses = uses_of([function, *values])
+    trace.uses = uses_of([function, *values])
+    uses = trace.uses.uses
     _refuse_type_tests(trace, uses)
     with refuse_draws(trace, uses, values):
         traced = converted(function)

@@ -30,6 +30,7 @@ from schedlang.tracing.array import TracedArray, array_of, wrap
 from schedlang.tracing.containers import Change, Containers, check_apart, store
 from schedlang.tracing.generators import Draw, Draws, TracedGenerator
 from schedlang.tracing.leaves import Form, flatten, is_traced, rebuilt
+from schedlang.tracing.missed_reads import code_of
 from schedlang.tracing.naming import name_stages
 from schedlang.tracing.outputs import value_of
 from schedlang.tracing.powers import HINT, REASON
@@ -64,7 +65,8 @@ class Specialization:
 
     ``sizes`` are the symbolic lengths, the last inputs: the name of each in kernels, and an
     argument with the dimension that has it. ``lengths`` are lines of text about them, and ``needs``
-    numbers over them that are above 0 in each call.
+    numbers over them that are above 0 in each call. If there is a text in ``missed``, the last
+    result is the number of the one that a call raises, from 1 on, or 0.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Specialization:
     sizes: tuple[tuple[str, int, int], ...] = ()
     lengths: tuple[str, ...] = ()
     needs: tuple[Expr, ...] = ()
+    missed: tuple[str, ...] = ()
 
     def __call__(self, call: Given) -> Any:
         check_apart(self.name, self.changes, call.containers)
@@ -94,6 +97,8 @@ class Specialization:
         inputs = self._rows(call) + [draw.of(call.generators) for draw in self.draws]
         inputs += self.sizes_of(call).values()
         results = self._apart(self.program(inputs, outputs), call, outputs)
+        if self.missed and results[-1]:
+            raise CallError(self.missed[int(results[-1]) - 1])
         for k, argument, _ in self.written:
             if results[k] is not call.arrays[argument]:
                 np.copyto(call.arrays[argument], results[k])
@@ -305,11 +310,13 @@ def _specialize(
         leaves, form = flatten(run(trace, function, args, named))
         changes = containers.changes(leaves)
         values = [value_of(leaf, name) for leaf in leaves]
+        codes, missed = code_of(trace)
+        last = [value_of(code, name) for code in codes]
     after = [None if s is None else trace.values[s] for s in storages]
     assigned = [(k, v) for k, v in enumerate(after) if v is not None and v is not before[k]]
     returns = [_argument(leaf, storages) for leaf in leaves]
     name_stages(trace)
-    results = [*values, *(v for _, v in assigned)]
+    results = [*values, *(v for _, v in assigned), *last]
     check_written(trace, results)
     title = name if name.isidentifier() else "traced"
     most = trace.most_kernels
@@ -350,6 +357,7 @@ def _specialize(
             *(f"{n} is 1 or more, since a loop of as many assigns a name" for n in trace.needs),
         ),
         tuple(trace.needs),
+        missed,
     )
 
 
@@ -357,7 +365,7 @@ def _number(leaf: Any) -> type | None:
     """Return the class of a number of Python that a function returns; ``None`` for an array."""
     if is_traced(leaf):
         kind = leaf.__class__
-        return kind if kind in (int, float) else None
+        return kind if kind in (bool, int, float) else None
     return type(leaf) if type(leaf) in (bool, int, float, complex) else None
 
 

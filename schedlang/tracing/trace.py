@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import Any, NoReturn, Optional, Union
+from typing import Any, NoReturn, Union
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.errors import ComputeError, explain
 from schedlang.expr.nodes import Expr, Var
 from schedlang.index.linear import Lin
+from schedlang.tracing.code import Uses
 from schedlang.tracing.constants import formula_stage, same_bits
 from schedlang.tracing.rewriting import PREFIX
 from schedlang.tracing.statements import Statement, Statements, instead_of_copies
@@ -65,9 +66,7 @@ class HostLoop:
     ``hi`` may depend on the indices of loops around. ``read`` pairs values around the loop with the
     placeholders that stand for them in the body. The last carries are the values of ``storages``
     around it. A ``tested`` loop, or one that ``stops``, runs while its first carry is true.
-    ``user_index`` is the user's index and its value at 0. A loop in a kernel has a ``form``: the
-    line of ``f.loops`` about it. A call in which a loop with ``needed``, a text, has no iteration
-    raises it, where ``only_if`` holds.
+    ``user_index`` is the user's index and its value at 0, and ``form`` the line of ``f.loops``.
     """
 
     lo: int
@@ -81,8 +80,6 @@ class HostLoop:
     stops: bool = False
     user_index: tuple[str, int] = ("i", 0)
     form: str = ""
-    needed: str = ""
-    only_if: Optional[Value] = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +124,8 @@ class Trace:
       and ``needs`` are numbers over them that are above 0 in each call of the trace.
       A ``closed`` trace has no constants as inputs: they become stages or are refused.
     * ``converted`` are the functions that run from source, and ``unrolled`` says why lines with
-      loops are unrolled. ``conditions`` are the unknown tests of ``if`` around.
+      loops are unrolled. ``conditions`` are the unknown tests of ``if`` around. A call raises a
+      text of ``missed`` where its flag holds. ``uses`` are what the function's code names.
     * ``regions`` has assignments to parts of arrays by results, ``empty`` the arrays of np.empty.
     * ``unsure`` are arrays around a loop, read through what may be a copy: a function for each
       raises if the body changes it. ``tables`` are arrays with known elements that are written.
@@ -161,6 +159,8 @@ class Trace:
     parts: set[CodeType] = field(default_factory=set)
     unrolled: dict[int, str] = field(default_factory=dict)
     conditions: list[Any] = field(default_factory=list)
+    missed: list[tuple[Any, str]] = field(default_factory=list)
+    uses: Uses = field(default_factory=Uses)
     regions: dict[Tensor, Region] = field(default_factory=dict)
     empty: dict[Tensor, str] = field(default_factory=dict)
     unsure: dict[Storage, Callable[[], NoReturn]] = field(default_factory=dict)
@@ -251,7 +251,7 @@ class Trace:
     def point(self) -> Any:
         """Return what :meth:`go_back` needs."""
         fields = ("values", "outer", "written", "constants", "loops", "made", "targets", "counts",
-                  "forms", "exponents", "conditions")  # fmt: skip
+                  "forms", "exponents", "conditions", "missed")  # fmt: skip
         kept = {name: getattr(self, name).copy() for name in fields}
         kept["made"] = {key: list(tensors) for key, tensors in self.made.items()}
         return kept, None if self.around is None else self.around.point()

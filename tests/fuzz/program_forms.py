@@ -74,7 +74,8 @@ RESHAPES = forms("""
 TWO_NUMBERS = forms("""
     {0} + {1}; {0} - {1}; {0} * {1}; {0} * 0.5 + {1} * 0.25; max({0}, {1}); min({0}, {1});
     abs({0}); np.maximum({0}, {1}); capped({0}); {0} / 2; -{0}; np.abs({0}); {0} ** 2; float({0});
-    np.sqrt(abs({0})); int({0})
+    np.sqrt(abs({0})); int({0}); np.greater({0}, {1}) + np.less({0}, 1); ({0} > {1}) + ({0} < 1);
+    np.logical_or({0}, {1}) * 0.5; (not {0} > {1}) + np.isfinite({0}); ({0} > 0) + np.less({1}, 1)
 """)
 MASKS = forms("""
     {0} > 0; {0} < 1; {0} == 1; ({0} > 0) & ({0} < 2); ~({0} > 0.5); np.abs({0}) >= 1

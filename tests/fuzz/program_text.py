@@ -311,7 +311,8 @@ class Writer:
             nodes.pop()
             self.scope.names = outside
             return False
-        if self.rng.random() < 0.7:
+        # the names of a loop's body or of one side of an if are read after it in half of the blocks
+        if self.rng.random() < 0.5:
             self.scope.names = {k: v for k, v in self.scope.names.items() if k in outside}
         return True
 

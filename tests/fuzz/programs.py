@@ -2,7 +2,8 @@
 
 Each has loops, branches, views, masks and writes into arrays (``program_text.py``), and is called
 twice, with the same shapes and other elements. Results and arguments are compared with NumPy's. A
-program that fails is printed with as few lines as fail in the same way.
+program that fails is printed with as few lines as fail in the same way. Every hundred cases a line
+says how far the run is, and ``--start K`` goes on from case ``K`` of the same seed.
 """
 
 from __future__ import annotations
@@ -221,6 +222,8 @@ def fuzz(options: argparse.Namespace) -> int:
             print(f"shrunk:\n{described(small, again)}", flush=True)
             if outcomes["failed"] >= options.failures:
                 break
+        if (index + 1) % 100 == 0:
+            print(f"through case {options.seed}:{index}: {dict(outcomes)}", flush=True)
     total = sum(outcomes.values())
     print(
         f"{total} programs in {time.monotonic() - started:.0f} s: "

@@ -1,0 +1,161 @@
+"""Objects of Python that a loop or a side of an ``if`` changes: loops are unrolled, or refused."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, deque
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import schedlang as sl
+from schedlang.errors import ComputeTypeError
+
+COUNT = 0
+ITEMS: list[int] = []
+ITERATORS = {"list": lambda: iter(range(9)), "count": itertools.count}
+
+
+class Slots:
+    __slots__ = ("n",)
+
+    def __init__(self):
+        self.n = 0
+
+
+class Total:
+    n = 0
+
+
+def bump_global():
+    global COUNT
+    COUNT += 1
+
+
+def add_item():
+    ITEMS.append(1)
+
+
+def slots():
+    held = Slots()
+    return lambda: setattr(held, "n", held.n + 1), lambda: held.n
+
+
+def class_attribute():
+    Total.n = 0
+    return lambda: setattr(Total, "n", Total.n + 1), lambda: Total.n
+
+
+def global_name():
+    global COUNT
+    COUNT = 0
+    return bump_global, lambda: COUNT
+
+
+def global_list():
+    ITEMS.clear()
+    return add_item, lambda: len(ITEMS)
+
+
+def nonlocal_name():
+    n = 0
+
+    def bump():
+        nonlocal n
+        n += 1
+
+    return bump, lambda: n
+
+
+def appended(kind):
+    def start():
+        held = kind()
+        return (lambda: held.append(1)), lambda: len(held)
+
+    return start
+
+
+def counter():
+    held = Counter()
+    return (lambda: held.update("a")), lambda: held["a"]
+
+
+def deep():
+    held = [[[[(SimpleNamespace(n=0),)]]]]
+    inner = held[0][0][0][0]
+    return lambda: setattr(inner[0], "n", inner[0].n + 1), lambda: inner[0].n
+
+
+def bound_method():
+    held = []
+    append = held.append
+    return (lambda: append(1)), lambda: len(held)
+
+
+def function_attribute():
+    def held():
+        pass
+
+    held.n = 0
+    return lambda: setattr(held, "n", held.n + 1), lambda: held.n
+
+
+STARTS = {
+    f.__name__: f
+    for f in (slots, class_attribute, global_name, global_list, nonlocal_name, counter, deep,
+              bound_method, function_attribute)
+} | {"deque": appended(deque), "bytearray": appended(bytearray)}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_changes_of_objects_in_loops(name: str) -> None:
+    start = STARTS[name]
+    if name == "bytearray":
+        start = appended(lambda: bytearray(0))
+
+    def looped(x):
+        bump, n = start()
+        for i in range(6):
+            bump()
+            x[i] += 1
+        return x * n()
+
+    def conditional(x):
+        bump, n = start()
+        if x[0] > 0:
+            bump()
+        return x * n()
+
+    def repeated(x):
+        bump, n = start()
+        while x[0] > 0:
+            bump()
+            x[0] -= 1
+        return x * n()
+
+    x = np.arange(6.0)
+    np.testing.assert_array_equal(sl.jit(looped, target="python")(x.copy()), looped(x.copy()))
+    for function in (conditional, repeated):
+        with pytest.raises(ComputeTypeError, match=r"line \d+ of \w+: .* changes "):
+            sl.jit(function, target="python")(x.copy())
+
+
+@pytest.mark.parametrize("name", ITERATORS)
+def test_iterators_from_before_a_loop(name: str) -> None:
+    def looped(x):
+        items = ITERATORS[name]()
+        for i in range(6):
+            x[i] += next(items)
+        return x
+
+    def conditional(x):
+        items = ITERATORS[name]()
+        if x[0] > 0:
+            x += next(items)
+        return x
+
+    x = np.arange(6.0)
+    np.testing.assert_array_equal(sl.jit(looped, target="python")(x.copy()), looped(x.copy()))
+    with pytest.raises(ComputeTypeError, match="it is an iterator from before"):
+        sl.jit(conditional, target="python")(x.copy())
