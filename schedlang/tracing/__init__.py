@@ -10,8 +10,9 @@ present value of each array (``storage.py``): views and assignments change it (`
 work (``scalars.py``). Each call stores what the function stores in containers of the caller
 (``containers.py``), and draws random numbers from a generator that is an argument
 (``generators.py``); other random numbers are refused (``varying.py``). ``unknown.py`` refuses what
-needs the values of elements, ``python_numbers.py`` tells Python's numbers from NumPy's, ``unwritten.py`` reads of elements of ``np.empty`` that nothing was
-assigned to, and ``wording.py`` has messages in NumPy's words.
+needs the values of elements, ``python_numbers.py`` tells Python's numbers from NumPy's,
+``unwritten.py`` reads of elements of ``np.empty`` that nothing was assigned to, and ``wording.py``
+has messages in NumPy's words.
 
 The function runs from its source (``source.py``), rewritten (``rewriting.py``, ``names.py``) so
 that each loop, branch, test and call goes through ``control.py``, and ``break`` and its like are

@@ -239,7 +239,9 @@ def _fitted(
               for v, c in zip(starts, loop.carries)):  # fmt: skip
         # a bool of Python that one of NumPy follows
         starts = [
-            v if is_python_bool(c.leaving) or not is_python_bool(v) else bool_of_numpy(as_expr(v))
+            bool_of_numpy(v)
+            if isinstance(v, Expr) and is_python_bool(v) and not is_python_bool(c.leaving)
+            else v
             for v, c in zip(starts, loop.carries)
         ]
         loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, source)
