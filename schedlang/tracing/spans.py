@@ -76,6 +76,9 @@ def of_lengths(value: Any) -> Expr | None:
         value = value.value if value.is_scalar else None
     if not isinstance(value, Expr):
         return None
+    if isinstance(value, Cast) and value.dtype == value.a.dtype:
+        # a bool of Python
+        value = value.a
     nodes = list(postorder([value]))
     if any(isinstance(node, (Read, Axis)) for node in nodes):
         return None
