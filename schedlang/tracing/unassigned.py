@@ -3,7 +3,7 @@
 A trace runs both sides of an ``if`` on elements and the body of a loop, so such a name has a value
 in the trace. Two flags follow it through loops and branches, like any other names: one says that
 the name is assigned, the other that a statement read it where it was not. Where the function
-returns, the second flag becomes a result of the trace (``reads_before_assignment.py``).
+returns, the second flag becomes a result of the trace (``missed_reads.py``).
 """
 
 from __future__ import annotations
