@@ -223,7 +223,13 @@ def test_the_schedule_of_a_database_stays_unless_the_gain_exceeds_the_noise(
             task_of(plus_one(), Limits(), "cpu"), measurer, faults, tmp_path / f"db{best}"
         )
         search.recorded = drawn_key(search, 1)
-        assert run(search, False, 0).best.number == best
+        result = run(search, False, 0).best
+        assert result.number == best
+        # sl.best, and the next search, take the same one
+        known = search.database.best(search.where, search.task.outputs)
+        assert known is not None and known.trial.steps == result.steps
+        assert known.seconds == result.seconds
+        assert (known.trial.margin > 0) == (best == 1)
 
 
 def drawn_key(search: Any, copy: int) -> str:

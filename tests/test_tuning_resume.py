@@ -305,6 +305,7 @@ def test_invalid_lines_are_skipped(tmp_path: Path) -> None:
     line = (tmp_path / "db").read_text()
     for before, after, why in (
         ('"raced":false', '"raced":1', "not true or false"),
+        ('"margin":0.0', '"margin":-0.5', "less than 0"),
         ('"checked":""', '"checked":3', "not text"),
         ('"limits":""', '"limits":null', "not text"),
         ('"first":null', '"first":-1.0', "not a time"),

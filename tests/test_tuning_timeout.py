@@ -22,6 +22,7 @@ from schedlang.autotune.runner.task import Limits
 from schedlang.autotune.search import Random
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.state import BASELINE, Search
+from schedlang.errors import TuningError
 from tests.hostile_worker import COMMAND
 from tests.marks import slow_but
 from tests.tuning import Pretended, faulty, of_faults, plus_one, search_of, task_of
@@ -178,6 +179,9 @@ def test_limits_are_bounded_by_the_remaining_time() -> None:
         assert (limits.run < 3.1, limits.build < 3.1) == (clipped, clipped)
     assert within(TASK, Job(0, ""), 1.0) is TASK
     assert within(TASK, Job(0, "", now + 100.0), 1.0) is TASK
+    # what bounds the first candidate that works is the end of the overtime
+    limits = within(TASK, Job(0, "", now + 3.0, now + 5.0), None).limits
+    assert 3.1 < limits.run < 5.1
     # after the end a command times out, and no assertion fails
     assert 0 < within(TASK, Job(0, "", now - 1.0), 1.0).limits.run < 0.1
 
@@ -188,6 +192,8 @@ def test_a_candidate_ended_by_the_deadline_is_no_trial() -> None:
     assert given_up(past, slow, 1.0)
     assert not given_up(past, wrong, 1.0) and not given_up(ahead, slow, 1.0)
     assert not given_up(past, slow, None) and not given_up(Job(0, ""), slow, 1.0)
+    assert given_up(replace(past, latest=past.until), slow, None)
+    assert not given_up(replace(past, latest=ahead.until), slow, None)
 
 
 @pytest.mark.slow
@@ -202,6 +208,20 @@ def test_a_candidate_that_hangs_at_the_end_is_ended(tmp_path: Path) -> None:
     result = run(search, resume=False, seed=0)
     # the hostile candidate is ended by the deadline, and is no trial
     assert [t.outcome for t in result.trials] == ["ok"]
+    assert time.monotonic() - start < 20.0
+
+
+@pytest.mark.slow
+def test_a_search_ends_with_its_overtime_if_no_candidate_works(tmp_path: Path) -> None:
+    """The first candidate is ended then, not at its limit of 60 seconds."""
+    task = task_of(plus_one(), Limits(build=60.0, run=60.0))
+    start = time.monotonic()
+    search = search_of(
+        task, Local(task, 1, COMMAND), of_faults(["endless", "ok", "ok"]), tmp_path / "db",
+        timeout=3.0, end=start + 3.0, latest=start + 4.0,
+    )  # fmt: skip
+    with pytest.raises(TuningError, match="the time is up before a candidate was measured"):
+        run(search, resume=False, seed=0)
     assert time.monotonic() - start < 20.0
 
 

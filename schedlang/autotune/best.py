@@ -84,7 +84,8 @@ def best(
     target, the machine, the compiler and the versions. Among equally near schedules,
     larger sizes come first, then shorter times. A time from before a race is too short, since it is
     the least of many noisy times; so it is multiplied by the factor by which the race slowed its
-    winner. The untuned schedule is returned only for the sizes that it was measured at.
+    winner. A schedule that a search kept, as the gain of another one may be noise, comes before
+    that one here, too. The untuned schedule is returned only for the sizes that it was measured at.
 
     Raise :class:`~schedlang.errors.TuningError` if nothing fits, and
     :class:`~schedlang.errors.BuildError` for an unknown target or a compiler that it lacks.

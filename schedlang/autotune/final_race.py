@@ -61,7 +61,7 @@ def _race(search: Search) -> None:
             if trial.number in again:
                 search.trials[n] = _again(search, trial, again[trial.number])
         search.finalists = {n for n, m in again.items() if m.outcome == "ok"}
-        search.spreads = {n: m.spread for n, m in again.items()}
+        search.keep({n: m.spread for n, m in again.items()})
         # last: the times above count even if the disk is full
         for trial in search.trials:
             if trial.number in again:
@@ -138,7 +138,7 @@ def _again(search: Search, trial: Trial, measured: Measured) -> Trial:
         trial, outcome=measured.outcome, seconds=measured.seconds, detail=detail,
         first=trial.first if kept else trial.seconds,
         first_disturbed=trial.first_disturbed if kept else trial.disturbed,
-        raced=measured.outcome == "ok",
+        raced=measured.outcome == "ok", margin=0.0,
         disturbed=measured.seconds is not None and not measured.quiet,
         checked=search.task.checked, limits=search.task.limited,
     )  # fmt: skip

@@ -57,7 +57,8 @@ class Trial:
     * ``decisions``: the decisions of the template's knobs, by name.
     * ``seconds``: the median time of a call, if it was timed, over samples of at least 40 ms in
       all, or 10 ms past twice the best time; a call of half a second is timed once. ``raced``:
-      the time is from a race. ``first``: the time before the race.
+      the time is from a race. ``first``: the time before the race. ``margin``: the part of its time
+      by which another one must be faster to take its place, where the race kept it.
     * ``disturbed``, ``first_disturbed``: other processes took a core during every sample of
       ``seconds`` or ``first``; the shortest sample then gives the time. A kernel of one thread is
       then timed by its thread's processor time, which nothing disturbs, and ``detail`` says so.
@@ -82,6 +83,7 @@ class Trial:
     resumed: bool = False
     template: str = ""
     raced: bool = False
+    margin: float = 0.0
     first: float | None = None
     disturbed: bool = False
     first_disturbed: bool = False

@@ -112,7 +112,7 @@ class _Batch:
     def __iter__(self) -> Iterator[Job]:
         search = self._search
         for number, candidate in enumerate(_proposals(search), len(search.trials)):
-            job = Job(number, candidate.schedule.to_json(), search.end)
+            job = Job(number, candidate.schedule.to_json(), search.end, search.latest)
             self.known[number] = candidate, job
             yield job
             if self._with_untuned and len(self.known) == 1:

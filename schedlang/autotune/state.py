@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -40,14 +40,13 @@ class Search:
     * ``first``: the key of the strategy's first proposal, which is the schedule of
       :func:`schedlang.autoschedule` without a user's template.
     * ``recorded``: the key of ``start``, unless it is of a near size.
-    * ``finalists``: the numbers of the trials that the race measured again. The fastest of them is
-      the best, unless what is there is as fast within the ``spreads`` of both, the parts by which
-      the times of the rounds of the race differed. ``unraced``: the race gave no times.
-      ``finals_took``: the seconds that passed after the last trial.
+    * ``finalists``: the numbers of the trials that the race measured again. ``unraced``: the race
+      gave no times. ``finals_took``: the seconds that passed after the last trial.
     * ``untuned``: the last measurement of the untuned schedule; ``untuned_first``: the one before
       the race, if that schedule was in the race.
     * ``timeout``: the seconds that the search may take, if limited. ``end``: when they are over, by
       ``time.monotonic``. The deadline of ``space``, after which nothing is drawn, is earlier.
+      ``latest``: when the first candidate that works is given up, if it is.
     * ``ended``: why the search stopped. ``broken``: an error stopped it. ``exhausted``: why the
       strategy had no more proposals.
     """
@@ -68,7 +67,6 @@ class Search:
     kept: dict[str, int] = field(default_factory=dict)
     first: str = ""
     finalists: set[int] = field(default_factory=set)
-    spreads: dict[int, float] = field(default_factory=dict)
     duplicates: int = 0
     untuned: Measured | None = None
     untuned_first: Measured | None = None
@@ -76,6 +74,7 @@ class Search:
     finals_took: float = 0.0
     timeout: float | None = None
     end: float | None = None
+    latest: float | None = None
     given: Candidate | None = None
     ended: str = ""
     broken: bool = False
@@ -132,20 +131,23 @@ class Search:
         """Return the trial of what is there before the search, if anything is and it worked."""
         return [t for t in good if self.present and t.source == self.present][:1]
 
-    def _kept(self, good: Sequence[Trial], raced: Sequence[Trial]) -> Trial | None:
-        """Return the finalist that is there already, if the gain of the fastest may be noise."""
-        fastest = raced[0]
-        present = self._present(good) or _first(good, self.first)
-        for trial in present if fastest.seconds else ():
-            noise = self.spreads.get(trial.number, 0.0) + self.spreads.get(fastest.number, 0.0)
-            if trial in raced and (trial.seconds or 0.0) <= (1 + noise) * (fastest.seconds or 0.0):
-                return trial
-        return None
+    def keep(self, spreads: Mapping[int, float]) -> None:
+        """Give what is there a margin after a race, if the gain of the fastest may be noise.
+
+        What is there is the first candidate if nothing was there before. ``spreads`` are the parts
+        by which the times of the rounds of the race differed, by the numbers of the finalists.
+        """
+        good = self.good()
+        raced = [t for t in good if t.number in self.finalists]
+        for trial in (self._present(good) or _first(good, self.first)) if raced else ():
+            noise = spreads.get(trial.number, 0.0) + spreads.get(raced[0].number, 0.0)
+            near = (trial.seconds or 0.0) <= (1 + noise) * (raced[0].seconds or 0.0)
+            if trial in raced[1:] and near:
+                self.trials[self.trials.index(trial)] = replace(trial, margin=noise)
 
     def best(self) -> Trial | None:
-        """Return the fastest finalist, or the fastest trial if there was no race.
+        """Return the first finalist by :func:`ranked`, or the first trial if there was no race.
 
-        What is there, or else the first candidate, stays where the gain may be noise.
         Without a race, a search that has ended returns its first candidate unless another one is
         :data:`UNRACED_GAIN` times as fast.
         """
@@ -156,9 +158,7 @@ class Search:
             near = [t for t in _first(good, self.first)
                     if t.seconds is not None and t.seconds < UNRACED_GAIN * least]  # fmt: skip
             return next(iter(near or good), None)
-        if raced:
-            return self._kept(good, raced) or raced[0]
-        return next(iter(good), None)
+        return next(iter(raced or good), None)
 
     def stalled(self) -> bool:
         """Return whether the last half of the trials, at least 64, brought no gain."""

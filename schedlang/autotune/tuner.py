@@ -65,6 +65,7 @@ def autotune(
     sizes: Mapping[Any, int] | None = None, tolerance: float | None = None, progress: Any = None,
     limits: Limits | None = None, workers: int | None = None, cold: Collection[str] = (),
     team: bool = False, start: Schedule | None = None, compiler: str = "",
+    overtime: float | None = None,
 ) -> TuningResult:  # fmt: skip
     """Search for a fast schedule of ``outputs``, a tensor or a list of them.
 
@@ -89,6 +90,8 @@ def autotune(
       schedule (up to a tenth). If no candidate has worked by then, the first that does ends the
       search. If there is no time for the race, the first candidate is the result unless another
       one was 1.25 times as fast.
+    * ``overtime``: the seconds past ``timeout`` after which a search without a candidate that works
+      raises an error; by default it waits for one.
     * ``search``: ``"random"``, ``"evolve"``, or a
       :class:`~schedlang.autotune.search.Strategy` of your own. ``seed`` decides the draws.
     * ``database``: a file or a :class:`~schedlang.autotune.database.Database`, by default
@@ -160,7 +163,8 @@ def autotune(
     trials = None if trials is None else checked_count("trials", trials, 1)
     workers = None if workers is None else checked_count("workers", workers, 1)
     seed = checked_count("seed", seed, 0)
-    timeout, tolerance = checked_seconds("timeout", timeout), checked_number("tolerance", tolerance)
+    timeout, overtime = checked_seconds("timeout", timeout), checked_seconds("overtime", overtime)
+    tolerance = checked_number("tolerance", tolerance)
     allowed = checked_limits(limits)
     check_objects(executor, template, workers)
     check_start(wanted, start)
@@ -179,6 +183,7 @@ def autotune(
         machine.timed, checked_cold(wanted, cold, where_to), compiler,
     )  # fmt: skip
     end = None if timeout is None else started + timeout
+    latest = None if end is None or overtime is None else end + overtime
     problem = Problem(wanted, where_to, machine.threads, task.values, frozenset(task.cold), team)
     space = Space(problem, template, template is None, deadline=end).remembering()
     where = Where.here(
@@ -196,7 +201,7 @@ def autotune(
     state = Search(
         task, where, wanted[0].name, space, chosen, measurer, records, most, shown, recorded,
         "" if template is None else _name(template), timeout=timeout, end=end,
-        given=None if start is None else _candidate_of(space, start),
+        latest=latest, given=None if start is None else _candidate_of(space, start),
     )  # fmt: skip
     return run(state, resume, seed, started)
 

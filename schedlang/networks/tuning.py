@@ -230,8 +230,9 @@ def tune(
     searched, too. ``present`` returns the schedule that the kernel of a key has, which is a
     candidate; ``None`` if there is only the cost model's. Each search gets its part of ``timeout``,
     by its part of the work that is left. A search that ends early leaves its time to the next ones.
+    One in which no candidate has worked by then takes more, up to ``timeout`` at most.
     None begins if less time (up to five seconds) is left than the first candidate of another one
-    has taken, since a search waits for one that works. ``began`` is when the time started, by
+    has taken. ``began`` is when the time started, by
     ``time.monotonic``; now by default. ``compiler`` is one of the target's, empty for the default
     one. Ctrl-C ends the search that runs and all others; what was measured is in the database.
     Raises :class:`~schedlang.errors.TuningError` for options that no search takes, and for a GPU
@@ -280,6 +281,7 @@ def tune(
                         target,
                         most,
                         share,
+                        None if left is None or share is None else max(0.0, left - share),
                         database,
                         executor,
                         shown,
@@ -332,6 +334,7 @@ def _one(
     target: Target,
     trials: int | None,
     timeout: float | None,
+    overtime: float | None,
     database: Any,
     executor: Executor | None,
     shown: Progress,
@@ -362,6 +365,7 @@ def _one(
             target,
             trials=trials,
             timeout=timeout,
+            overtime=overtime,
             search=search,
             seed=seed,
             database=database,

@@ -58,7 +58,8 @@ def sort_entries(
 
     Times of different sizes cannot be compared, so of equally near sizes the larger is preferred.
     The best times from before a race are too short, since each is the least of many noisy times. So
-    they are multiplied by the factor by which the race slowed its winner.
+    they are multiplied by the factor by which the race slowed its winner. A schedule that a race
+    kept comes before one whose gain may be noise.
     """
     places: dict[Where, list[Trial]] = {}
     for entry in entries:

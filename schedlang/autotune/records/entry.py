@@ -79,6 +79,7 @@ def to_line(entry: Entry) -> bytes:
             "strategy": trial.strategy,
             "template": trial.template,
             "raced": trial.raced,
+            "margin": trial.margin,
             "first": trial.first,
             "loud": trial.disturbed,
             "first_loud": trial.first_disturbed,
@@ -154,6 +155,10 @@ def _trial(fields: _Fields) -> Trial:
             raise ValueError(f"its seconds are {time}, which is not a time")
     if seconds is not None and outcome != "ok":
         raise ValueError(f'it has seconds, but its outcome is "{outcome}"')
+    # searches of older versions had none
+    margin = (fields.number("margin") or 0.0) if "margin" in fields.data else 0.0
+    if margin < 0:
+        raise ValueError(f"its margin is {margin}, which is less than 0")
     took = fields.number("took")
     if took is None or took < 0:
         raise ValueError('its "took" is not a time')
@@ -173,6 +178,7 @@ def _trial(fields: _Fields) -> Trial:
         resumed=True,
         template=fields.text("template"),
         raced=fields.flag("raced"),
+        margin=margin,
         first=first,
         disturbed=fields.flag("loud"),
         first_disturbed=fields.flag("first_loud"),

@@ -32,13 +32,18 @@ DOUBTFUL = ("crashed", "out of memory", "wrong answer")
 class Job:
     """A schedule to measure, as JSON ``steps``, with a number that is negative for no candidate.
 
-    It is given up at ``until``, by ``time.monotonic``. A candidate is given up only if another one
-    has worked.
+    It is given up at ``until``, by ``time.monotonic``. Until another one has worked, a candidate is
+    given up at ``latest``, if that is set.
     """
 
     number: int
     steps: str
     until: float | None = None
+    latest: float | None = None
+
+    def end(self, best: float | None) -> float | None:
+        """Return when it is given up, given the best time so far."""
+        return self.latest if best is None and self.number >= 0 else self.until
 
 
 @dataclass(frozen=True)
@@ -125,11 +130,12 @@ def faster(best: float | None, measured: Measured) -> float | None:
 def within(task: Task, job: Job, best: float | None) -> Task:
     """Return ``task`` with its limits reduced to the time that is left for ``job``.
 
-    Until one has worked, a candidate has its full limits.
+    Until one has worked, a candidate has its full limits, unless that ends at ``job.latest``.
     """
-    if job.until is None or (best is None and job.number >= 0):
+    end = job.end(best)
+    if end is None:
         return task
-    left, limits = max(LEAST, job.until - monotonic()), task.limits
+    left, limits = max(LEAST, end - monotonic()), task.limits
     if left >= max(limits.build, limits.run):
         return task
     return replace(
@@ -139,7 +145,8 @@ def within(task: Task, job: Job, best: float | None) -> Task:
 
 def given_up(job: Job, measured: Measured, best: float | None) -> bool:
     """Return whether a job ran out of the search's time, which says nothing of its schedule."""
-    return best is not None and late(job.until) and measured.outcome in TIMED_OUT
+    candidate = best is not None or job.number >= 0
+    return candidate and late(job.end(best)) and measured.outcome in TIMED_OUT
 
 
 def build(box: Sandbox, job: Job, task: Task) -> Measured:

@@ -219,14 +219,18 @@ class Remote:
 
 def _to_data(job: Job) -> dict[str, Any]:
     """Return a job as data, with the seconds that are left for it, as clocks differ."""
-    left = None if job.until is None else job.until - monotonic()
-    return asdict(replace(job, until=left))
+    return asdict(_moved(job, -monotonic()))
 
 
 def _from_data(data: Mapping[str, Any]) -> Job:
     """Return the job of the data that :func:`_to_data` made, by the clock of this machine."""
-    job = Job(**data)
-    return job if job.until is None else replace(job, until=monotonic() + job.until)
+    return _moved(Job(**data), monotonic())
+
+
+def _moved(job: Job, seconds: float) -> Job:
+    """Return a job whose times are later by ``seconds``."""
+    until, latest = (t if t is None else t + seconds for t in (job.until, job.latest))
+    return replace(job, until=until, latest=latest)
 
 
 def _reason(why: Exception) -> str:
