@@ -23,6 +23,8 @@ import pytest
 
 import schedlang as sl
 from schedlang import topi
+from schedlang.autotune.database import Database
+from schedlang.autotune.record import Trial, Where
 from schedlang.errors import BuildError, CacheWarning, NetworkError, TuningError
 from schedlang.networks import cache, sources, weight_files
 from schedlang.networks.call import weight_in
@@ -266,6 +268,36 @@ def test_a_model_has_one_copy_of_its_packed_weights_whatever_is_searched(
         C = sl.compute((64 + size,), lambda i: sl.cast(i, "float32") * 2, name="C")
         sl.autotune(C, "python", trials=1, progress=False, database=database)
     assert len(list(folder.glob("*.weights"))) == 1
+
+
+def test_a_search_of_another_computation_leaves_a_module(tmp_path: Path, counts: Counts) -> None:
+    database = Database(tmp_path / "trials.jsonl")
+
+    def kernels_made() -> int:
+        check(model(arrays(), database=database), arrays())
+        return counts.taken().get("part_kernels", 0)
+
+    assert kernels_made() == 1
+    add_trial(database, sl.compute((64,), lambda i: sl.cast(i, "float32") * 2, name="C"))
+    assert kernels_made() == 0
+    # a trial of a part, at any size, may change its schedule
+    part = model(arrays(), database=database).partition.parts[0]
+    add_trial(database, part.group.outputs[0])
+    counts.clear()
+    assert (kernels_made(), kernels_made()) == (1, 0)
+    # other lines in place of those that were read
+    lines = database.path.read_text().splitlines(keepends=True)
+    database.path.write_text("".join(reversed(lines)))
+    assert (kernels_made(), kernels_made()) == (1, 0)
+    database.path.unlink()
+    assert (kernels_made(), kernels_made()) == (1, 0)
+
+
+def add_trial(database: Database, output: sl.Tensor) -> None:
+    """Add a trial of the plain schedule of ``output``."""
+    where = Where.here([output], sl.Target(), {})
+    trial = Trial(0, "ok", sl.schedule(output).to_json(), seconds=1e-6)
+    database.add(where, output.name, trial, [output])
 
 
 def test_old_packed_weights_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

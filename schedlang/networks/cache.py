@@ -25,6 +25,7 @@ from schedlang.networks.call import new_bytes
 from schedlang.networks.data import ModuleData
 from schedlang.networks.data import from_data as module_from_data
 from schedlang.networks.data import to_data as module_data
+from schedlang.networks.looked_up import FileState, LookedUp, states
 from schedlang.networks.model import FORMS
 from schedlang.networks.plan import Plan
 from schedlang.runtime.cache_files import MODULE, WEIGHTS, contents, memory_map
@@ -62,23 +63,23 @@ class Artifact:
 
     ``graph`` is the hash of the prepared graph that the module computes, and ``forms`` has the
     forms of its convolutions, by the names of their stages. ``weights`` is ``None`` if no process
-    has packed the weights.
+    has packed the weights. ``trials`` are those that its schedules and forms depend on.
     """
 
     data: ModuleData
     graph: str
     forms: Mapping[str, int] = field(default_factory=dict)
     weights: Optional[PackedWeights] = None
+    trials: tuple[LookedUp, ...] = ()
 
 
 def cache_key(source: Any, target: Target, plan: Plan) -> str:
     """Return a key of a network of a ``source``, as JSON values, for ``target`` by ``plan``.
 
-    It also hashes the machine, the versions, and the sizes and times of files: schedlang's source,
-    the target that a package brings, and each file that schedules of ``plan`` come from. The
-    schedules of a folder come from no file.
+    It also hashes the machine, the versions, the sizes and times of the files of schedlang's source
+    and of the target that a package brings, and the names of the databases that schedules of
+    ``plan`` come from. The schedules of a folder come from none.
     """
-    files = _files(plan.database) if plan.saved is None else []
     whole = [
         source,
         plan.facts,
@@ -88,7 +89,7 @@ def cache_key(source: Any, target: Target, plan: Plan) -> str:
         versions(),
         intrinsics_key(),
         sources(),
-        [_stamp(path) for path in files],
+        [str(path) for path in _databases(plan)],
         _code(target),
     ]
     return _hash(whole)[:24]
@@ -131,6 +132,7 @@ def load_artifact(
 ) -> Artifact | None:
     """Return the artifact that :func:`store` wrote, ``None`` if there is none.
 
+    There is none, either, if a database has other trials now of what the artifact computes.
     ``functions`` returns the functions of users that the network calls.
     """
     try:
@@ -140,6 +142,9 @@ def load_artifact(
         # thousands of small objects, of which none is garbage
         with no_collection():
             entry = json.loads(content)
+            trials = tuple(map(LookedUp.from_data, entry["trials"]))
+            if not all(record.stands() for record in trials):
+                return None
             texts = str(entry["text"]), str(entry["serial_text"])
             data = module_from_data(entry["data"], *texts, functions)
         weights = None if entry["weights"] is None else PackedWeights(**entry["weights"])
@@ -148,7 +153,7 @@ def load_artifact(
         valid = all(type(form) is int and form in FORMS for form in forms.values())
         if not valid or not all(map(_is_hex, hashes)):
             return None
-        return Artifact(replace(data, target=target), graph, forms, weights)
+        return Artifact(replace(data, target=target), graph, forms, weights, trials)
     except (ValueError, KeyError, TypeError, AttributeError, BuildError):
         # no folder, or a file with the digest of other data
         return None
@@ -167,6 +172,7 @@ def store(
         "graph": artifact.graph,
         "forms": dict(artifact.forms),
         "weights": None if weights is None else asdict(weights),
+        "trials": [asdict(record) for record in artifact.trials],
         "data": module_data(data, known),
         "text": data.text,
         "serial_text": data.serial_text,
@@ -249,7 +255,19 @@ def _machine(target: Target) -> str:
     return machine_for(target)
 
 
-def _files(database: Any) -> list[Path]:
+def database_states(plan: Plan) -> tuple[FileState, ...]:
+    """Return the states of the databases that schedules of ``plan`` come from.
+
+    Raises :class:`~schedlang.errors.BuildError` if there can be no cache folder.
+    """
+    return states(_databases(plan))
+
+
+def _databases(plan: Plan) -> list[Path]:
+    """Return the files of the databases that schedules of ``plan`` come from."""
+    database = plan.database
+    if plan.saved is not None:
+        return []
     if database is None:
         return [own_file(), *packaged_files()]
     if isinstance(database, (str, os.PathLike)) and not str(database).startswith("~"):

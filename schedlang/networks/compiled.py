@@ -12,15 +12,25 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from schedlang.errors import BuildError
 from schedlang.markup.progress import Setting, tell
-from schedlang.networks.cache import Artifact, cache_key, graph_key, is_shared, load_artifact, store
+from schedlang.networks.cache import (
+    Artifact,
+    cache_key,
+    database_states,
+    graph_key,
+    is_shared,
+    load_artifact,
+    store,
+)
 from schedlang.networks.call import weight_in
 from schedlang.networks.data import ModuleData
+from schedlang.networks.looked_up import FileState, LookedUp, looked_up
 from schedlang.networks.model import Recipe, recipe_of
 from schedlang.networks.module import NetworkModule
 from schedlang.networks.origins import Origin
 from schedlang.networks.plan import Plan
-from schedlang.networks.sources import Source, times_key
+from schedlang.networks.sources import Source
 from schedlang.runtime.collection import no_collection
 from schedlang.target import Target
 from schedlang.target_kinds import placed_at
@@ -46,7 +56,8 @@ class Compiled:
     What was not asked for yet is ``None``. ``divided`` are its parts, and ``kernels`` compute them.
     ``data`` are the data of the module, which computes the prepared graph with the hash ``graph``;
     ``is_stored`` says whether the cache folder has them. ``params`` are the packed weights, of
-    which a network keeps no other copy.
+    which a network keeps no other copy. ``trials`` are those that the schedules of the kernels
+    depend on.
     """
 
     source: Source
@@ -59,6 +70,7 @@ class Compiled:
     is_stored: bool = False
     params: np.ndarray | None = None
     module: NetworkModule | None = None
+    trials: LookedUp | None = None
 
     @property
     def parts(self) -> Divided:
@@ -110,9 +122,20 @@ def with_kernels(network: Compiled) -> Compiled:
         return divided
     from schedlang.networks.kernels import part_kernels
 
+    # before the schedules are looked up: those that are written meanwhile may be read, too
+    files = _database_states(divided.plan)
     plan, parts, target = divided.plan, divided.partition.parts, divided.target
     kernels = part_kernels(parts, target, plan.database, plan.steps, plan.origins, plan.compiler)
-    return replace(divided, kernels=kernels)
+    trials = looked_up((part.group.outputs for part in parts), files)
+    return replace(divided, kernels=kernels, trials=trials)
+
+
+def _database_states(plan: Plan) -> tuple[FileState, ...]:
+    try:
+        return database_states(plan)
+    except BuildError:
+        # no cache folder, and no database there: the first call says so
+        return ()
 
 
 def from_cache(network: Compiled) -> Compiled:
@@ -187,14 +210,15 @@ def with_stored_data(network: Compiled) -> Compiled:
 def _stored(network: Compiled) -> Compiled:
     """Return the network, which the cache folder has then, with the packed weights if it has them.
 
-    Other processes choose the forms of convolutions that no plan has by the times that the database
-    has now: a network with forms of earlier times is not theirs.
+    Other processes choose schedules, and the forms of convolutions that no plan has, by the trials
+    that the database has now: a network by earlier trials is not theirs.
     """
     source, target, plan, parts = network.source, network.target, network.plan, network.parts
     if not is_shared(network.linked, source.functions):
         return network
     settled = plan.forms is not None or not parts.forms
-    if not settled and parts.trials not in ("", times_key(target, plan)):
+    trials = tuple(filter(None, [network.trials, None if settled else parts.trials]))
+    if not all(record.stands() for record in trials):
         return network
     weights = None
     if network.params is not None and target.facts.starts:
@@ -202,7 +226,7 @@ def _stored(network: Compiled) -> Compiled:
         weights = source.stored_params(
             network.params, dict(zip(_read(network), names)), target, plan
         )
-    artifact = Artifact(network.linked, network.graph, parts.forms, weights)
+    artifact = Artifact(network.linked, network.graph, parts.forms, weights, trials)
     store(key_of(network), artifact, source.functions)
     return replace(network, is_stored=True)
 

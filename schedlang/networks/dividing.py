@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from schedlang.compute.tensor import Tensor
 from schedlang.networks.dot_products import in_dot_products
 from schedlang.networks.layouts import blocked_layouts
+from schedlang.networks.looked_up import LookedUp
 from schedlang.networks.model import Model, Options
 from schedlang.networks.padding import without_padding_taps
 from schedlang.networks.partition import Partition, partition
@@ -23,15 +24,14 @@ class Divided:
 
     ``forms`` has the size of Winograd's tiles, 0 for none, of each convolution of 3 by 3 for which
     several may be the fastest, by the name of its stage. ``layers`` has the layer of each stage.
-    ``trials`` is a key of the database by whose times the forms were chosen, as it was then, empty
-    if no times matter.
+    ``trials`` are those by whose times the forms were chosen, ``None`` if no times matter.
     """
 
     prepared: Prepared
     partition: Partition
     layers: Mapping[str, str]
     forms: Mapping[str, int] = field(default_factory=dict)
-    trials: str = ""
+    trials: LookedUp | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,13 +6,15 @@ convolution, Winograd's filtering with tiles of 2 or 4), the fastest form is tak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from schedlang.autotune.at_once.known import fastest, sources
 from schedlang.autotune.model.problems import problem_of
+from schedlang.compute.tensor import Tensor
 from schedlang.networks.dividing import Divided
 from schedlang.networks.kernels import Source
+from schedlang.networks.looked_up import FileState, LookedUp, looked_up
 from schedlang.networks.partition import Part
 from schedlang.networks.winograd import Convolution, by_rule, forms
 from schedlang.target import Target
@@ -119,22 +121,32 @@ def form_name(form: int) -> str:
     return f"F({form}x{form}, 3x3)" if form else "direct"
 
 
-def choose_forms(divide: Divide, target: Target, database: Source, compiler: str = "") -> Divided:
+def choose_forms(
+    divide: Divide,
+    target: Target,
+    database: Source,
+    compiler: str = "",
+    files: Sequence[FileState] = (),
+) -> Divided:
     """Return a network with the fastest form of each convolution that a database has times of.
 
     Times of one machine and one compiler are compared, of ``compiler`` if there are some.
 
-    Each convolution whose times are not all there has the form of the rule. Raises
+    Each convolution whose times are not all there has the form of the rule. The result says whose
+    times were looked up; ``files`` are the states of the database's files before. Raises
     :class:`~schedlang.errors.TuningError` for a database that cannot be read.
     """
     forms, times = _by_the_rule(divide), _Times(target, database, compiler)
     known = [name for name, m in forms.rule.items() if times.of(forms, name, m) is not None]
     by_the_rule = forms.divided[None]
     if not known:
-        return by_the_rule
+        return replace(by_the_rule, trials=times.looked_up(files))
     forms = _with_others(forms, divide)
     best = {**forms.rule, **{name: _fastest(name, forms, times) for name in known}}
-    return by_the_rule if best == forms.rule else divide(lambda c: best.get(c.name, by_rule(c)))
+    chosen = by_the_rule
+    if best != forms.rule:
+        chosen = divide(lambda c: best.get(c.name, by_rule(c)))
+    return replace(chosen, trials=times.looked_up(files))
 
 
 def _fastest(name: str, forms: Forms, times: _Times) -> int:
@@ -161,6 +173,11 @@ class _Times:
     database: Source
     compiler: str
     _known: dict[str, Time | None] = field(default_factory=dict)
+    _asked: list[Sequence[Tensor]] = field(default_factory=list)
+
+    def looked_up(self, files: Sequence[FileState]) -> LookedUp:
+        """Return the computations that were looked up; ``files`` are as they were before."""
+        return looked_up(self._asked, files)
 
     def of(self, forms: Forms, name: str, form: int) -> Time | None:
         """Return the place and the seconds of a convolution in a form, if one has all of them.
@@ -179,6 +196,7 @@ class _Times:
     def _part(self, part: Part) -> Time | None:
         if part.key not in self._known:
             outputs = part.group.outputs
+            self._asked.append(outputs)
             problem = problem_of(outputs, self.target, {}, self.compiler)
             entry = fastest(problem, sources(outputs, self.database))
             if entry is None or entry.seconds is None:

@@ -23,6 +23,7 @@ from schedlang.networks.cache import (
     Artifact,
     PackedWeights,
     cache_key,
+    database_states,
     is_packed,
     load_weights,
     store_weights,
@@ -115,11 +116,11 @@ class Source(ABC):
 
         try:
             # before the times are read: those that are written meanwhile may be read, too
-            trials = times_key(target, plan)
+            files = database_states(plan)
         except BuildError:
             # no cache folder, and no times: the first call says so
             return divide()
-        return replace(choose_forms(divide, target, plan.database, plan.compiler), trials=trials)
+        return choose_forms(divide, target, plan.database, plan.compiler, files)
 
     def forms(self, target: Target, plan: Plan) -> Forms | None:
         """Return the network in all forms of its convolutions, ``None`` if these are settled."""
@@ -139,11 +140,6 @@ class Source(ABC):
         from schedlang.networks.dividing import formless, in_forms
 
         return partial(in_forms, formless(self.model, plan.options, target))
-
-
-def times_key(target: Target, plan: Plan) -> str:
-    """Return a key of the times in the database of a plan, as they are now."""
-    return cache_key("times", target, Plan(database=plan.database))
 
 
 def _timed(target: Target, plan: Plan) -> bool:
@@ -367,4 +363,4 @@ class OfFolder(Source):
         return self._stored(self._packed_key(target, plan), params, PackedWeights(indexing=checked))
 
 
-__all__ = ["Hashes", "OfFolder", "OfModel", "Source", "times_key"]
+__all__ = ["Hashes", "OfFolder", "OfModel", "Source"]

@@ -100,6 +100,16 @@ def read_lines(file: BinaryIO, longest: int) -> Iterator[Line]:
         yield Line(None, length, ended)
 
 
+def computations_from(path: Path, start: int) -> set[str]:
+    """Return the keys of the computations that the lines of a file from byte ``start`` on are of.
+
+    Raise ``OSError`` for a file that cannot be read.
+    """
+    with open(path, "rb") as file:
+        file.seek(start)
+        return {op[1].decode() for line in file if (op := _COMPUTATION.search(line))}
+
+
 @dataclass(frozen=True)
 class Place:
     """The place of a line in the file; ``whole`` is false if it is too long to be read."""
