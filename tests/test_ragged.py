@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -505,6 +506,52 @@ def test_a_bound_call_checks_facts_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert not checked
     np.testing.assert_allclose(out, f(*given), rtol=1e-6)
     assert len(checked) == 1
+
+
+def test_a_constant_array_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix, x = sparse(10, 30), np.ones(30, "float32")
+    f = sl.build(sl.schedule(spmv()), target="python")
+    expected = f(**matrix, x=x)
+    checked: list[str] = []
+    check = check_facts
+
+    def counted(name: str, *rest: Any) -> None:
+        checked.append(name)
+        check(name, *rest)
+
+    def checks(indptr: np.ndarray) -> int:
+        checked.clear()
+        np.testing.assert_array_equal(f(**{**matrix, "indptr": indptr}, x=x), expected)
+        return len(checked)
+
+    monkeypatch.setattr("schedlang.compute.facts.check_facts", counted)
+    indptr = matrix["indptr"]
+    assert (checks(indptr), checks(indptr)) == (1, 1)
+    # one that can be written to through what it is a view of
+    view = indptr[:]
+    view.flags.writeable = False
+    assert (checks(view), checks(view)) == (1, 1)
+    indptr.flags.writeable = False
+    assert (checks(indptr), checks(indptr), checks(view), checks(view)) == (1, 0, 1, 0)
+    # the same elements, within another range
+    matrix["indices"], matrix["data"] = (
+        np.concatenate([matrix[n], matrix[n][:1]]) for n in ("indices", "data")
+    )
+    assert (checks(view), checks(view)) == (1, 0)
+    # another array, perhaps at the address of the last one, and the same one as writeable again
+    wrong = indptr.copy()
+    wrong[4:6] = wrong[-1], 0
+    wrong.flags.writeable = False
+    for _ in range(2):
+        with pytest.raises(CallError, match="less than"):
+            f(**{**matrix, "indptr": wrong}, x=x)
+    assert checks(indptr) == 1
+    indptr.flags.writeable = True
+    indptr[4:6] = indptr[-1], 0
+    with pytest.raises(CallError, match="less than"):
+        f(**matrix, x=x)
+    again = pickle.loads(pickle.dumps(f))
+    np.testing.assert_array_equal(again(**{**matrix, "indptr": indptr * 0}, x=x), 0)
 
 
 def test_facts_of_a_saved_file(tmp_path: Any) -> None:

@@ -48,9 +48,10 @@ def assume(tensor: Tensor, *, monotonic: bool = False, within: Any = None) -> Te
 
     Each call of a kernel or of ``sl.reference`` checks the facts, and raises
     :class:`~schedlang.errors.CallError` that names the first element that breaks one. For a weight,
-    ``sl.network`` and ``sl.load`` check them once. For arrays that stay as they are, call
-    :meth:`~schedlang.runtime.kernel.Kernel.bound` of a kernel, which checks them, and then its
-    function as often as you like.
+    ``sl.network`` and ``sl.load`` check them once. A kernel checks an array of NumPy once if it and
+    all arrays that it is a view of are read-only: with ``array.flags.writeable = False`` you vouch
+    that the elements stay. Or call :meth:`~schedlang.runtime.kernel.Kernel.bound` of a kernel,
+    which checks the arrays, and then its function as often as you like.
 
     Raises :class:`~schedlang.errors.ComputeTypeError` for anything but an integer input, and
     :class:`~schedlang.errors.ComputeError` for an empty ``within``.

@@ -19,6 +19,7 @@ from schedlang.expr.bfloat import as_float32, round_to_bfloat16
 from schedlang.expr.dtypes import array_dtype, storage_dtype
 from schedlang.index.sums import Sum, solve, value_of
 from schedlang.ir.array_rules import Needed, broken_rule, flags_needed, pairs_apart
+from schedlang.runtime.constant_arrays import CheckedArrays
 
 Extent = Union[int, str]
 
@@ -133,7 +134,10 @@ class Signature:
 
 
 class Binder:
-    """The checks of arguments against a signature, without state between calls."""
+    """The checks of arguments against a signature.
+
+    Between calls it remembers which constant arrays have the facts that were declared of them.
+    """
 
     def __init__(self, signature: Signature, what: str = "kernel") -> None:
         self.signature = signature
@@ -145,6 +149,7 @@ class Binder:
             f"{self.title}: argument {k} ({p})" for k, p in enumerate(signature.parameters)
         ]
         self.pairs = signature.pairs
+        self._checked = CheckedArrays()
 
     @cached_property
     def needed(self) -> list[Needed]:
@@ -384,13 +389,21 @@ class Binder:
                 )
 
     def check_facts(self, values: Sequence[Any], sizes: Mapping[str, int]) -> None:
-        """Check what ``sl.assume`` declared of the elements of arrays."""
+        """Check what ``sl.assume`` declared of the elements of arrays.
+
+        A constant array is checked once, while the ends of its range are the same.
+        """
         from schedlang.compute.facts import Facts, check_facts
 
-        for p, value in zip(self.signature.parameters, values):
-            if p.has_facts:
-                facts = Facts(p.monotonic, p.within)  # type: ignore[arg-type]
-                check_facts(p.name, facts, value, lambda e: self._end(e, sizes))
+        for k, (p, value) in enumerate(zip(self.signature.parameters, values)):
+            if not p.has_facts:
+                continue
+            ends = None if p.within is None else tuple(self._end(e, sizes) for e in p.within)
+            if self._checked.has(k, value, ends):
+                continue
+            facts = Facts(p.monotonic, p.within)  # type: ignore[arg-type]
+            check_facts(p.name, facts, value, lambda e: self._end(e, sizes))
+            self._checked.add(k, value, ends)
 
     def _end(self, end: Any, sizes: Mapping[str, int]) -> int:
         return end if isinstance(end, int) else self._extent(end, sizes)
