@@ -368,15 +368,28 @@ def test_te_exports_and_loads_a_library(tmp_path: Path) -> None:
 
     A = te.placeholder((9,), name="A")
     B = te.compute((9,), lambda i: A[i] + 1, name="B")
-    f = tvm.build(te.create_schedule(B.op), [A, B], "llvm")
+    f = tvm.build(te.create_schedule(B.op), [A, B], "llvm", name="add_one")
     f.export_library(str(tmp_path / "plus.so"))
     g = tvm.runtime.load_module(str(tmp_path / "plus.so"))
     a, b = tvm.nd.array(np.arange(9, dtype="float32")), tvm.nd.empty((9,))
     g(a, b)
     np.testing.assert_array_equal(b.numpy(), np.arange(1, 10))
     assert g.time_evaluator(g.entry_name, tvm.cpu(), number=1)(a, b).mean > 0
+    assert g["add_one"] is g.get_function("plus") is g
+    with pytest.raises(BuildError, match="kernel plus has no function 'other'"):
+        g["other"]
     with pytest.raises(BuildError, match="takes no cc"):
         f.export_library(str(tmp_path / "plus.so"), cc="gcc")
+    # or of the object file, linked by the program
+    objects = [str(f.save(tmp_path / "k.o"))]
+    tvm.contrib.cc.create_shared(str(tmp_path / "linked.so"), objects)
+    linked, b = tvm.runtime.load_module(str(tmp_path / "linked.so")), tvm.nd.empty((9,))
+    linked(a, b)
+    np.testing.assert_array_equal(b.numpy(), np.arange(1, 10))
+    objects.append(str(f.save(tmp_path / "other.o")))
+    tvm.contrib.cc.create_shared(str(tmp_path / "both.so"), objects)
+    with pytest.raises(BuildError, match="it holds several kernels"):
+        tvm.runtime.load_module(str(tmp_path / "both.so"))
 
 
 @pytest.mark.parametrize("name", ["C", "A", "C_with"])

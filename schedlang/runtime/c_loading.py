@@ -57,6 +57,11 @@ class LoadedProgram(TeModule):
         return self._name
 
     @property
+    def _names(self) -> tuple[str, ...]:
+        # the file names the function, and a program of te asks for the name that tvm.build took
+        return (self.name, self.signature.name)
+
+    @property
     def source(self) -> str:
         """Raise ``BuildError``: the library has machine code alone."""
         raise BuildError(f"{self.path} has no source: f.save('k.c') writes the source of a kernel")
@@ -123,6 +128,8 @@ def _saved(file: Path, asked: str) -> tuple[bytes, Signature, str]:
         )
     if match is None:
         raise BuildError(wrong)
+    if len(_DATA.findall(whole)) > 1:
+        raise BuildError(f"{asked}: it holds several kernels; link each to a library of its own")
     if hashlib.sha256(content).hexdigest().encode() != digest:
         raise BuildError(
             f"{asked}: the file has changed since it was written; save the kernel again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +40,11 @@ class Program:
 
     header: str
     source: str
+
+
+def sealed(content: bytes, processor: str) -> bytes:
+    """Return a library with its hash and its processor at its end, for ``load_module``."""
+    return content + SEAL + f"{hashlib.sha256(content).hexdigest()} {processor}".encode()
 
 
 def c_program(

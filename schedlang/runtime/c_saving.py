@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 import subprocess
@@ -21,7 +20,7 @@ from schedlang.ir.size_conditions import SizeCondition
 from schedlang.machine.loops.strips import register_lanes
 from schedlang.machine.nest import MachineNest
 from schedlang.runtime.c_library import SECONDS, compile_file, host_name
-from schedlang.runtime.c_program import SEAL, Program, c_program
+from schedlang.runtime.c_program import Program, c_program, sealed
 from schedlang.runtime.c_toolchain import (
     Toolchain,
     build_line,
@@ -194,8 +193,7 @@ def _compile(kernel: Kernel, program: Program, path: Path) -> None:
         content = output.read_bytes()
         # a loader that meets a torn file may end the process
         path.unlink(missing_ok=True)
-        made_for = f"{hashlib.sha256(content).hexdigest()} {_processor(kernel.target)}"
-        path.write_bytes(content + SEAL + made_for.encode())
+        path.write_bytes(sealed(content, _processor(kernel.target)))
     else:
         shutil.copyfile(output, path)
     shutil.rmtree(folder, ignore_errors=True)

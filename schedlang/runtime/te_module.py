@@ -92,11 +92,15 @@ class TeModule(ABC):
 
     def __getitem__(self, name: str) -> Any:
         """Return the kernel itself, like te's ``module["function"]``."""
-        if name not in (self.name, "default_function", "main"):
+        if name not in (*self._names, "default_function", "main"):
             raise BuildError(
                 f"kernel {self.name} has no function {name!r}; its only function is {self.name!r}"
             )
         return self
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return (self.name,)
 
     get_function = __getitem__
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from schedlang.errors import BuildError, explain
-from schedlang.runtime.c_library import compiler
+from schedlang.runtime.c_library import compiler, host_name
+from schedlang.runtime.c_program import MARK, sealed
 
 SECONDS = 120
 
@@ -25,13 +27,18 @@ def create_shared(output: Any, objects: Any, options: Any = None, cc: Any = None
     """Compile C sources and objects to the shared library ``output``.
 
     ``objects`` is a path, or a list of them, ``options`` are more options of the command, and
-    ``cc`` is the command. Raise :class:`~schedlang.errors.BuildError` if it fails.
+    ``cc`` is the command. ``tvm.runtime.load_module`` loads a library of a kernel's object file,
+    which ``f.save("k.o")`` wrote. Raise :class:`~schedlang.errors.BuildError` if it fails.
     """
     given: Sequence[Any] = objects if isinstance(objects, (list, tuple)) else [objects]
     command = shlex.split(cc) if cc else compiler()
     more = [options] if isinstance(options, str) else [*(options or ())]
     line = [*command, "-shared", "-fPIC", *more, "-o", str(output), *map(str, given)]
     run("tvm.contrib.cc.create_shared", line)
+    library = Path(output)
+    content = library.read_bytes()
+    if MARK.encode() in content:
+        library.write_bytes(sealed(content, host_name()))
 
 
 def run(asked: str, line: Sequence[str]) -> None:
