@@ -14,6 +14,7 @@ import schedlang as sl
 
 torch = pytest.importorskip("torch", reason="imports modules of PyTorch: the extra torch")
 
+from schedlang.errors import CallError  # noqa: E402
 from schedlang.frontend import from_torch  # noqa: E402
 from tests import torch_models as models  # noqa: E402
 from tests.marks import slow_but  # noqa: E402
@@ -458,6 +459,30 @@ def test_a_symbolic_batch(network: str) -> None:
         given = torch.cat([example] * 5)[:n]
         with torch.no_grad():
             compare(model.reference(given.numpy()), module(given), 1e-4)
+
+
+class Positions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(numbers(12, 4))
+
+    def forward(self, x: Any, y: Any) -> Any:
+        return x + self.table[: x.shape[1]] * y[: x.shape[1]]
+
+
+def test_a_size_with_a_bound() -> None:
+    """A table of 12 positions serves all sizes up to 12; a call refuses more."""
+    module, dim = Positions(), torch.export.Dim("t", max=12)
+    # the bound counts wherever it is given
+    dims = {"x": {1: "t"}, "y": {0: dim}}
+    model = sl.frontend.from_torch(module, (numbers(2, 5, 4), numbers(5, 4)), dynamic_shapes=dims)
+    net = sl.network(model, target="python", database=None)
+    for steps in (1, 5, 12):
+        x, y = numbers(2, steps, 4), numbers(steps, 4)
+        for run in (model.reference, net):
+            compare(run(x.numpy(), y.numpy()), module(x, y).detach(), 1e-5)
+    with pytest.raises(CallError, match="cannot run where t=13"):
+        net(numbers(2, 13, 4).numpy(), numbers(13, 4).numpy())
 
 
 @pytest.mark.slow

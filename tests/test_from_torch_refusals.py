@@ -270,6 +270,27 @@ def test_a_forward_that_depends_on_a_size(module: Any, rows: int, words: list[st
     assert all(word in message for word in words), message
 
 
+class Masked(nn.Module):
+    def __init__(self, causal: bool | None) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        self.encoder, self.causal = nn.TransformerEncoder(layer, 1), causal
+
+    def forward(self, x: Any, mask: Any) -> Any:
+        return self.encoder(x, mask=mask, is_causal=self.causal)
+
+
+def test_a_mask_that_may_be_causal() -> None:
+    given = torch.randn(2, 5, 8), nn.Transformer.generate_square_subsequent_mask(5)
+    message = refused(Masked(None).eval(), *given)
+    assert "TransformerEncoder compares its mask with a causal one" in message
+    assert "pass is_causal=, True or False" in message
+    module = Masked(False).eval()
+    result = from_torch(module, given).reference(*(t.numpy() for t in given))
+    with torch.no_grad():
+        np.testing.assert_allclose(result, module(*given).numpy(), rtol=1e-4, atol=1e-5)
+
+
 def test_what_is_no_module() -> None:
     assert "it takes a torch.nn.Module" in refused(torch.relu)
 

@@ -19,9 +19,13 @@ _BATCH, _LENGTH = 3, 64
 
 @dataclass(frozen=True)
 class Dynamic:
-    """The symbolic dimensions of one input: from dimension to size."""
+    """The symbolic dimensions of one input: from dimension to size.
+
+    ``dims`` has the ``torch.export.Dim`` of dimensions for which the user gave one.
+    """
 
     sizes: Mapping[int, Var]
+    dims: Mapping[int, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -159,12 +163,16 @@ def _sizes(value: Any, spec: Any, batch: Var | None, known: dict[str, Var]) -> D
             f"from_torch: dynamic_shapes with {spec!r} for a tensor: give its symbolic dimensions, "
             'as in {0: "n"}'
         )
+    dims: dict[int, Any] = {}
     for k, size in declared_dims.items():
         if size is not None and not isinstance(size, int):
-            dynamic[k + len(shape) if k < 0 else k] = _one(size, known)
+            place = k + len(shape) if k < 0 else k
+            dynamic[place] = _one(size, known)
+            if not isinstance(size, (str, Var)):
+                dims[place] = size
     if batch is not None and len(shape):
         dynamic[0] = batch
-    return Dynamic(dynamic)
+    return Dynamic(dynamic, dims)
 
 
 def _one(size: Any, known: dict[str, Var], option: str = "dynamic_shapes") -> Var:

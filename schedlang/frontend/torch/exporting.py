@@ -54,7 +54,7 @@ def export(module: Any, examples: Examples, restricted: bool = False) -> Any:
     """
     import torch
 
-    dims: dict[Var, Any] = {}
+    dims = _given_dims(examples.sizes)
     spec = _dims(examples.sizes, dims, restricted)
     # PyTorch prints the graph of a module that fails; what the module prints itself is passed on
     printed = io.StringIO()
@@ -103,6 +103,14 @@ def _decompositions() -> Any:
         if str(operator).removeprefix("aten.") in KEPT:
             del table[operator]
     return table
+
+
+def _given_dims(sizes: Any) -> dict[Var, Any]:
+    """Return the ``Dim`` of each size for which the user gave one, which may have bounds."""
+    if isinstance(sizes, Dynamic):
+        return {sizes.sizes[k]: dim for k, dim in sizes.dims.items()}
+    parts = sizes.values() if isinstance(sizes, Mapping) else sizes or ()
+    return {size: dim for part in parts for size, dim in _given_dims(part).items()}
 
 
 def _dims(sizes: Any, dims: dict[Var, Any], restricted: bool) -> Any:
@@ -175,9 +183,7 @@ def _translated(module: Any, error: Exception, dims: Mapping[Var, Any]) -> Front
                 f"{asked}{where}",
                 "what is computed depends on the values of a tensor, as in an if, an assert, a "
                 "while or a mask, and a network computes the same for all values",
-                "Leave the assert out of forward."
-                if ": assert " in line
-                else "Choose between values by torch.where, and read sizes from shapes.",
+                _instead_of_values(line, owners),
             )
         )
     if dims and ("onstraint" in text or "specialized" in text or "Dim" in text):
@@ -190,6 +196,7 @@ def _translated(module: Any, error: Exception, dims: Mapping[Var, Any]) -> Front
                 f"{_range_of(names, text)}, and a symbolic size is any number",
                 "Make the dimension a number: leave out batch=, or this size of dynamic_shapes or "
                 "of a placeholder.\n"
+                "Or bound it in dynamic_shapes, as in torch.export.Dim('t', max=128).\n"
                 "Or write the module for any size: x.flatten(1), not x.view(8, -1), and no if, "
                 "assert or loop that depends on the size. The steps of a recurrent layer are a "
                 "number.",
@@ -203,6 +210,28 @@ def _translated(module: Any, error: Exception, dims: Mapping[Var, Any]) -> Front
             "state or another library's function, has to leave forward.",
         )
     )
+
+
+# the options of layers that say whether a mask is causal; the outermost layer comes first
+_CAUSAL = {
+    "Transformer": "src_is_causal= and tgt_is_causal=",
+    "TransformerEncoder": "is_causal=",
+    "TransformerDecoder": "tgt_is_causal=",
+}
+
+
+def _instead_of_values(line: str, owners: Sequence[Any]) -> str:
+    """Return what to write where a ``line`` in the forward of ``owners`` asks for values."""
+    if ": assert " in line:
+        return "Leave the assert out of forward."
+    kinds = {type(owner).__name__ for owner in owners}
+    for kind, options in _CAUSAL.items():
+        if kind in kinds:
+            return (
+                f"{kind} compares its mask with a causal one, unless the call says whether it is "
+                f"one: pass {options}, True or False."
+            )
+    return "Choose between values by torch.where, and read sizes from shapes."
 
 
 # what PyTorch proposes for a size that fits only some numbers

@@ -37,7 +37,8 @@ def from_torch(
     do not matter. Other arguments, such as numbers, become constants. ``batch="n"`` makes the first
     dimension of every input the size ``n``. Placeholders may have sizes in any dimension, and
     ``dynamic_shapes`` declares the sizes of tensors in the form of ``torch.export``:
-    ``{"x": {0: "n"}}``. The extra ``torch`` installs PyTorch.
+    ``{"x": {0: "n"}}``, or a ``torch.export.Dim`` with bounds in place of the name. The extra
+    ``torch`` installs PyTorch.
 
     The result has the weights and buffers that the outputs need, copied, in their dtypes. Stages
     are named after the layers of the module: ``layer1_0_conv1``. ``structure`` is the tuple, list

@@ -21,6 +21,7 @@ from schedlang.arrays.stages import view
 from schedlang.compute.math import all as every
 from schedlang.compute.math import if_then_else
 from schedlang.compute.tensor import Tensor
+from schedlang.expr.nodes import Expr
 from schedlang.frontend.torch.calls import Call, Operator, of_dtype
 from schedlang.tvm.topi.stages import compute
 
@@ -94,6 +95,12 @@ def slice_(call: Call, x: Tensor, dim: int, start: Any, end: Any, step: int) -> 
     last = None if isinstance(end, int) and end == _LAST else end
     if start in (None, 0) and last is None and step == 1:
         return x
+    whole = isinstance(x.shape[dim], int) and call.shape[dim] is None
+    if whole and start in (None, 0) and isinstance(last, Expr) and step == 1:
+        # PyTorch has proven that the end is one within the bounds that the user gave for it
+        along = dim % x.ndim
+        part = (*x.shape[:along], last, *x.shape[along + 1 :])
+        return view("slice", x, part, lambda *at: at)
     items = [slice(None)] * x.ndim
     items[dim] = slice(start, last, step)
     return x[tuple(items)]
