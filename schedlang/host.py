@@ -16,6 +16,8 @@ import numpy as np
 from schedlang.errors import BuildError, CallError, text_of
 
 LINE = 64
+# the bytes that an instruction may ask the address of an operand to be a multiple of
+ALIGNMENTS = (1, 2, 4, 8, 16, 32, LINE)
 KIB = 1024
 # the most bytes of the last level that count for each core that shares it: a virtual machine
 # reports the cache of its whole host

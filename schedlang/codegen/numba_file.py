@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Optional
 
+from schedlang.codegen import address_checks
 from schedlang.codegen.extern_text import HELPERS as EXTERN_HELPERS
 from schedlang.codegen.extern_text import ExternText, extern_text, table_line, unsaved
 from schedlang.codegen.listing import Line, Listing, join_parts, plain
@@ -19,6 +20,7 @@ from schedlang.expr.dtypes import SHORT_FLOATS, storage_dtype
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.printer import text
 from schedlang.index.linear import Lin, to_expr
+from schedlang.ir.addresses import addresses_needed
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.arguments import arguments_apart
 from schedlang.ir.array_rules import RULES, ArrayRule
@@ -33,6 +35,7 @@ _WIDTH = 98
 # the names that a file defines or uses beside the kernel's own
 HELPERS = (
     "_array", "_apart", "_given", "_holds", "result", "lru_cache", *EXTERN_HELPERS,
+    *address_checks.NAMES,
 )  # fmt: skip
 
 
@@ -315,7 +318,7 @@ def argument_checks(
     ``in_place`` are the pairs of them that may be one array, and ``refused`` are sizes that cannot
     be. The lines leave the outputs in ``result``.
     """
-    names = dict(zip(nest.args, listed))
+    names, addresses = dict(zip(nest.args, listed)), addresses_needed(nest)
     inputs = [a for a in nest.args if a not in nest.outputs]
     signature = [names[a] for a in inputs] + [f"{names[b]}=None" for b in nest.outputs]
     size_names = dict(zip(nest.sizes, listed[len(nest.args) :]))
@@ -325,7 +328,8 @@ def argument_checks(
     keywords, lines = out_argument([names[b] for b in nest.outputs], [*names.values()])
     lines += size_lines(nest, names, sizes)
     for output in nest.outputs:
-        allocation = f"np.empty({shape_source(output, sizes)}, {_dtype(output)})"
+        shape = shape_source(output, sizes)
+        allocation = address_checks.allocation(addresses, output, shape, _dtype(output))
         lines += [f"    if {names[output]} is None:", f"        {names[output]} = {allocation}"]
     result = ", ".join(names[b] for b in nest.outputs)
     if any(isinstance(a, Buffer) for a in nest.args):
@@ -344,6 +348,9 @@ def argument_checks(
         suffix = ", written=True" if arg in nest.outputs else ""
         checked = f"{arg.name!r}, {_dtype(arg)}, {shape_source(arg, sizes)}{suffix}"
         lines.append(f"    {names[arg]} = _array({names[arg]}, {checked})")
+        if arg in addresses:
+            unit, written = addresses[arg], arg in nest.outputs
+            lines.append(f"    {address_checks.check(arg, names[arg], unit, written)}")
         flat = storage_dtype(arg.dtype)
         operands.append(names[arg] + (f'.view("{flat}")' if flat != arg.dtype else ""))
     by_name = {v.name: name for v, name in sizes.items() if isinstance(v, Var)}
@@ -351,7 +358,8 @@ def argument_checks(
     facts = _fact_checks(nest, names, sizes)
     lines += [*facts, *_overlap_checks(nest, names, in_place)]
     operands += [size_names[v] for v in nest.sizes]
-    helpers = [ARRAY, _APART, *size_helpers(nest, keywords), *[HOLDS] * bool(facts)]
+    starts = address_checks.helpers(addresses, nest.outputs)
+    helpers = [ARRAY, *starts, _APART, *size_helpers(nest, keywords), *[HOLDS] * bool(facts)]
     return Checks(signature, keywords, lines, operands, [helper.strip() for helper in helpers])
 
 

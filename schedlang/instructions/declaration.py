@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -20,6 +21,7 @@ from schedlang.errors import (
 )
 from schedlang.expr.dtypes import SHORT_FLOATS, itemsize
 from schedlang.expr.names import check_name
+from schedlang.host import ALIGNMENTS
 from schedlang.instructions.c_forms import CFunction, CSnippet
 from schedlang.instructions.emission import (
     LLVM_TYPES,
@@ -58,7 +60,8 @@ class Instruction:
     result's earlier value, which is then the first operand of what is emitted. ``emit`` has what
     writes it in each language, ``needs`` the processor's features that it needs, by LLVM's names,
     and ``tolerance`` is the largest error of one use relative to the sum of its magnitudes.
-    ``scopes`` has the memory in which it needs operands and the result, by their names.
+    ``scopes`` has the memory in which it needs operands and the result, by their names, and
+    ``alignment`` the bytes of which their addresses are multiples.
     """
 
     name: str
@@ -68,6 +71,7 @@ class Instruction:
     tolerance: float = 0.0
     note: str = field(default="", compare=False)
     scopes: Mapping[str, str] = field(default_factory=dict)
+    alignment: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def op(self) -> ComputeOp:
@@ -133,7 +137,7 @@ class Instruction:
     def __reduce__(self) -> Any:
         # the output that is read back has the operands
         given = self.name, self.output, self.emit, self.needs, self.tolerance, self.note
-        return Instruction, (*given, self.scopes)
+        return Instruction, (*given, self.scopes, self.alignment)
 
     def __str__(self) -> str:
         return self.name
@@ -166,6 +170,7 @@ def elements(tensor: Tensor) -> int:
 def instruction(
     name: str, compute: Tensor, emit: Mapping[str, Emission], needs: str | Sequence[str] = (),
     tolerance: float = 0.0, note: str = "", scopes: Mapping[str, str] | None = None,
+    alignment: Mapping[str, int] | None = None,
 ) -> Instruction:  # fmt: skip
     """Declare an instruction: ``compute`` says what it computes, ``emit`` how a target runs it.
 
@@ -193,6 +198,10 @@ def instruction(
     * ``note``: one sentence on what is special, such as its rounding.
     * ``scopes``: the memory in which operands and the result must be, by their names: ``"global"``,
       ``"shared"`` or ``"local"``, as in ``{"b": "local"}``. Others may be anywhere.
+    * ``alignment``: the bytes, a power of two up to 64, of which the address of the first element
+      of an operand or of the result is a multiple at each use, by their names, as in
+      ``{"b": 64}``. Others may begin at any element. ``tensorize`` proves it of the tiles of each
+      array, each call checks it of arguments, and GPUs have no such instructions.
 
     Raise :class:`~schedlang.errors.ComputeError` for a declaration that is not of this form, for
     operands whose bits do not fit what is emitted, or whose last element is not read, and for a
@@ -222,9 +231,11 @@ def instruction(
     features = _features(asked, needs)
     _check_tolerance(asked, tolerance, note)
     forms, places = dict(_checked(asked, emit)), {} if scopes is None else scopes
-    declared = Instruction(name, compute, forms, features, tolerance, note, places)
+    starts = {} if alignment is None else alignment
+    declared = Instruction(name, compute, forms, features, tolerance, note, places, starts)
     _check_declaration(asked, declared)
     _check_scopes(asked, declared)
+    _check_alignment(asked, declared)
     for language, emission in declared.emit.items():
         _check_operands(asked, declared, language, emission)
     return declared
@@ -260,23 +271,42 @@ def _check_tolerance(asked: str, tolerance: Any, note: Any) -> None:
 
 
 def _check_scopes(asked: str, declared: Instruction) -> None:
-    names = [tensor.name for tensor in (*declared.operands, declared.output)]
-    if not isinstance(declared.scopes, Mapping):
-        raise ComputeTypeError(
-            f"{asked}: scopes={text_of(declared.scopes)} does not say which operand is where; "
-            f'write e.g. scopes={{"{names[0]}": "local"}}'
-        )
-    for name, scope in declared.scopes.items():
-        if name not in names:
-            raise ComputeError(
-                f"{asked}: scopes= names {text_of(name)}, and the instruction has "
-                f"{', '.join(names)}"
-            )
+    for name, scope in _by_name(asked, declared, "scopes", "local"):
         if scope not in SCOPES:
             raise ComputeError(
                 f"{asked}: scopes= gives {name} the scope {text_of(scope)}; give one of "
                 f"{', '.join(SCOPES)}"
             )
+
+
+def _check_alignment(asked: str, declared: Instruction) -> None:
+    for name, count in _by_name(asked, declared, "alignment", WIDEST):
+        if type(count) is not int or count not in ALIGNMENTS:
+            raise ComputeError(
+                f"{asked}: alignment= gives {name} {text_of(count)}; give the bytes, one of "
+                f"{', '.join(map(str, ALIGNMENTS))}"
+            )
+
+
+def _by_name(
+    asked: str, declared: Instruction, option: str, example: Any
+) -> Iterable[tuple[str, Any]]:
+    """Return what an option says of operands and of the result, whose names are checked."""
+    names = [tensor.name for tensor in (*declared.operands, declared.output)]
+    given = getattr(declared, option)
+    if not isinstance(given, Mapping):
+        what = "which operand is where" if option == "scopes" else "where which operand starts"
+        raise ComputeTypeError(
+            f"{asked}: {option}={text_of(given)} does not say {what}; write e.g. "
+            f'{option}={{"{names[0]}": {json.dumps(example)}}}'
+        )
+    for name in given:
+        if name not in names:
+            raise ComputeError(
+                f"{asked}: {option}= names {text_of(name)}, and the instruction has "
+                f"{', '.join(names)}"
+            )
+    return given.items()
 
 
 def is_number(value: Any) -> bool:

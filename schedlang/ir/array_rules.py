@@ -65,12 +65,53 @@ RULES = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class AddressRule:
+    """The rule for an array with a tile that an instruction needs at an address.
+
+    The array starts at a multiple of some bytes. ``there`` is the test of NumPy's arrays, true of
+    one that starts elsewhere. ``broken``, ``fix`` and ``fix_output`` are those of an
+    :class:`ArrayRule`. In all texts, ``UNIT`` stands for the bytes, and ``NAME`` for the array.
+    """
+
+    there: str
+    broken: str
+    fix: str
+    fix_output: str
+
+    def message(self, name: str, unit: int, written: bool) -> str:
+        """Return what is wrong with the argument ``name``, and what to pass."""
+        fix = self.fix_output if written else self.fix
+        return _filled(f"{self.broken}: {fix}", name, unit)
+
+    def broken_by(self, value: np.ndarray, unit: int) -> bool:
+        """Return whether an array with elements does not start at a multiple of ``unit`` bytes."""
+        return unit > 1 and bool(value.size) and value.ctypes.data % unit != 0
+
+
+def _filled(text: str, name: str, unit: int) -> str:
+    return text.replace("NAME", name).replace("UNIT", str(unit))
+
+
+ADDRESS = AddressRule(
+    "value.size and value.ctypes.data % UNIT",
+    "not aligned to UNIT bytes, as an instruction needs it",
+    "copy it to room[-room.ctypes.data % UNIT:][:NAME.nbytes].view(NAME.dtype).reshape(NAME.shape),"
+    ' with room = np.empty(NAME.nbytes + UNIT, "uint8")',
+    "leave it out, so that the kernel makes an aligned one, or pass a tensor of torch.empty",
+)
+
+
 class Needed(NamedTuple):
-    """The demands on an array: its dtype, its shape unless sizes are in it, and its flags."""
+    """The demands on an array: its dtype, its shape unless sizes are in it, its flags.
+
+    It starts at a multiple of ``alignment`` bytes.
+    """
 
     dtype: np.dtype
     shape: Optional[tuple[int, ...]]
     flags: int
+    alignment: int = 1
 
 
 def rules_for(written: bool) -> list[ArrayRule]:

@@ -23,6 +23,7 @@ from schedlang.instructions.emission import MemoryFunction
 from schedlang.ir.nodes import Block, Buffer, For, Load, Note, Stmt, Store
 from schedlang.ir.offsets import flat
 from schedlang.ir.printer import INDENT
+from schedlang.ir.tile_starts import astray, elements_between
 
 ONE = Lin.of(1)
 COMMUTATIVE = ("+", "*", "&", "|", "^")
@@ -54,6 +55,10 @@ class Match:
     inside: tuple[Axis, ...]
     store: Store
 
+    def tiles(self, declared: Instruction) -> Iterator[tuple[Tensor, Operand]]:
+        """Return the operands and the result of the declaration, each with its tile."""
+        return zip((*declared.operands, declared.output), (*self.operands, self.result))
+
 
 @dataclass(frozen=True)
 class Mismatch:
@@ -69,14 +74,14 @@ Bound = Mapping[Tensor, Operand]
 def match(loop: For, declared: Instruction) -> Union[Match, Mismatch]:
     """Return how ``loop`` computes the instruction, or why it does not."""
     matched = _match(loop, declared)
-    elsewhere = None if isinstance(matched, Mismatch) else _elsewhere(matched, declared)
-    return elsewhere or matched
+    if isinstance(matched, Mismatch):
+        return matched
+    return _elsewhere(matched, declared) or _unaligned(matched, declared) or matched
 
 
 def _elsewhere(matched: Match, declared: Instruction) -> Mismatch | None:
     """Return which operand is not in the memory in which the instruction needs it."""
-    tensors = (*declared.operands, declared.output)
-    for tensor, operand in zip(tensors, (*matched.operands, matched.result)):
+    for tensor, operand in matched.tiles(declared):
         buffer, scope = operand.buffer, declared.scopes.get(tensor.name)
         if scope is not None and buffer.scope != scope:
             own = "cache_write" if tensor is declared.output else "cache_read"
@@ -85,6 +90,23 @@ def _elsewhere(matched: Match, declared: Instruction) -> Mismatch | None:
                 f"{tensor.name} in {scope} memory",
                 f'Let it use a copy there, by {own}(..., "{scope}"), or set_scope("{scope}").',
             )
+    return None
+
+
+def _unaligned(matched: Match, declared: Instruction) -> Mismatch | None:
+    """Return which operand may start at an address that the instruction does not take."""
+    for tensor, operand in matched.tiles(declared):
+        alignment, buffer = declared.alignment.get(tensor.name, 1), operand.buffer
+        if alignment == 1 or not (distance := astray(buffer, operand.first, alignment)):
+            continue
+        own = "cache_write" if tensor is declared.output else "cache_read"
+        unit = elements_between(buffer, alignment)
+        return Mismatch(
+            f"tiles of {buffer.name} start {distance}, and {declared.name} needs {tensor.name} at "
+            f"multiples of {alignment} bytes",
+            f"Split by multiples of {unit} elements, pad rows to such a multiple by storage_align, "
+            f"or pack tiles by transform_layout; {own} gives {buffer.name} a stage for these.",
+        )
     return None
 
 

@@ -27,6 +27,16 @@ def empty_array(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     count = math.prod(shape) * np.dtype(dtype).itemsize
     if count < LARGE:
         return np.empty(shape, dtype)
+    return aligned_array(shape, dtype)
+
+
+def aligned_array(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Return an uninitialised array, which starts on a cache line.
+
+    >>> aligned_array((3, 5), "int8").ctypes.data % 64
+    0
+    """
+    count = math.prod(shape) * np.dtype(dtype).itemsize
     room = np.empty(count + LINE, "uint8")
     start = -room.ctypes.data % LINE
     return room[start : start + count].view(dtype).reshape(shape)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from schedlang.codegen.refused_sizes import Refusals
 from schedlang.index.sums import Factor, Sum
+from schedlang.ir.array_rules import ADDRESS
 from schedlang.runtime.parameters import Parameter, Signature
 
 # the first code of an argument is PER_ARGUMENT times its position, counted from 1
@@ -98,6 +99,10 @@ class Checks:
             extents = enumerate(parameter.shape if not parameter.is_scalar else ())
             tests = [f"{name}->shape[{k}] != {self.extent(e)}" for k, e in extents]
             tests = [t for t in tests if t.split(" != ")[0] not in self.origins.values()]
+            if parameter.alignment > 1:
+                code = PER_ARGUMENT * position + ADDRESS_CODE
+                start = f"(uintptr_t)sl_elements({name}) % {parameter.alignment}"
+                lines.append(f"if ({start} && sl_count({name})) return {code};")
             if tests:
                 code = PER_ARGUMENT * position + SHAPE
                 lines.append(f"if ({' || '.join(tests)}) return {code};")
@@ -144,6 +149,15 @@ class Checks:
             "}",
         ]
 
+    def of_addresses(self) -> Mapping[int, str]:
+        """Return the codes of arrays that start at other addresses, and what they say."""
+        return {
+            PER_ARGUMENT * position + ADDRESS_CODE: f"{p.name} is "
+            + ADDRESS.broken.replace("UNIT", str(p.alignment))
+            for position, p in enumerate(self.signature.parameters, 1)
+            if p.alignment > 1
+        }
+
     def words(self) -> list[str]:
         """Return the rows of the table of messages, one for each argument."""
         rows = []
@@ -156,6 +170,8 @@ class Checks:
 
 # faults of a tensor, as the last digits of codes; sl_checked in c_program.h has the others
 SHAPE, OVERLAP, FACTS = 5, 7, 8
+# what arrays alone may break that an instruction needs at an address, so that few programs have it
+ADDRESS_CODE = 9
 
 
 def dlpack_type(dtype: str) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from schedlang.codegen.refused_sizes import Refusals
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Reg
 from schedlang.runtime.c_checks import PER_ARGUMENT, Checks, c_string
-from schedlang.runtime.parameters import Signature
+from schedlang.runtime.parameters import Parameter, Signature
 from schedlang.runtime.signature_data import to_data
 
 # before the data of a program, in its library; before the hash and the processor at its end; and
@@ -188,13 +188,13 @@ def argument(parameter: Array | Reg, position: int, checks: Checks) -> str:
 
 def error_lines(checks: Checks, words: Mapping[int, str]) -> list[str]:
     """Return what says a code in words; ``words`` has the codes that name no argument."""
-    rows = checks.words()
+    rows, known = checks.words(), {**words, **checks.of_addresses()}
     return [
         f"static const char *const sl_words[][{RULES}] = {{",
         *(INDENT + row for row in rows),
         "};",
         'if (code == 0) return "no error";',
-        *(f"if (code == {code}) return {c_string(text)};" for code, text in words.items()),
+        *(f"if (code == {code}) return {c_string(text)};" for code, text in known.items()),
         f"int argument = code / {PER_ARGUMENT}, rule = code % {PER_ARGUMENT};",
         f"if (argument < 1 || argument > {len(rows)} || rule < 1 || rule > {RULES})",
         f'{INDENT}return "an unknown code";',
@@ -222,13 +222,17 @@ def heading(function: str, signature: Signature, build: str) -> list[str]:
     return [
         f"{function}({', '.join([*(p.name for p in signature.parameters), *signature.sizes])})",
         "",
-        *(f"{'output' if p.is_output else 'input '} {p}" for p in signature.parameters),
+        *(f"{'output' if p.is_output else 'input '} {p}{_start(p)}" for p in signature.parameters),
         *(f"size   {size}: int64" for size in signature.sizes),
         "",
         "Build:",
         *(f"  {line}" for line in build.splitlines()),
         "",
     ]
+
+
+def _start(p: Parameter) -> str:
+    return f", aligned to {p.alignment} bytes" if p.alignment > 1 else ""
 
 
 def header_file(

@@ -9,7 +9,7 @@ import numpy as np
 
 from schedlang.errors import CallError, CallTypeError
 from schedlang.expr.dtypes import storage_dtype
-from schedlang.runtime.arrays import HEAD, is_jax, like_library, without_expansion
+from schedlang.runtime.arrays import HEAD, aligned_array, is_jax, like_library, without_expansion
 from schedlang.runtime.parameters import Binder, Signature, scalar
 
 
@@ -91,8 +91,9 @@ def _checked(
             array = view(value, binder.places[k], p.is_output)
             if p.name == HEAD and type(array) is np.ndarray and not p.is_output:
                 array = without_expansion(value, array)
-        dtype, shape, flags = binder.needed[k]
-        if array.dtype != dtype or array.shape != shape or flags & ~array.flags.num:
+        dtype, shape, flags, alignment = binder.needed[k]
+        fits = array.dtype == dtype and array.shape == shape and not flags & ~array.flags.num
+        if not fits or alignment > 1:
             binder.check(k, array, value)
         arrays.append(array)
     sizes = binder.sizes(arrays) if binder.symbolic else {}
@@ -107,7 +108,12 @@ def _checked(
             new.add(len(results))
             values[k] = fresh(first, binder.shape(p, sizes), p.dtype)
             output = values[k]
+            # new tensors of PyTorch start on cache lines
+            if p.alignment > 1 and type(output) is np.ndarray:
+                output = values[k] = aligned_array(output.shape, output.dtype)
             arrays[k] = output if type(output) is np.ndarray else view(output, p.name, True)
+            if p.alignment > 1:
+                binder.check(k, arrays[k], output)
         results.append(values[k])
     if sizes:
         binder.check_derived(arrays, sizes)

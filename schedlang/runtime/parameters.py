@@ -18,7 +18,7 @@ from schedlang.expr import dtypes
 from schedlang.expr.bfloat import as_float32, round_to_bfloat16
 from schedlang.expr.dtypes import array_dtype, storage_dtype
 from schedlang.index.sums import Sum, solve, value_of
-from schedlang.ir.array_rules import Needed, broken_rule, flags_needed, pairs_apart
+from schedlang.ir.array_rules import ADDRESS, Needed, broken_rule, flags_needed, pairs_apart
 from schedlang.runtime.constant_arrays import CheckedArrays
 
 Extent = Union[int, str]
@@ -28,7 +28,8 @@ Extent = Union[int, str]
 class Parameter:
     """One parameter; ``shape`` has integers, names of sizes, and expressions of sizes as text.
 
-    ``monotonic`` and ``within`` are the facts that ``sl.assume`` declared of its elements.
+    ``monotonic`` and ``within`` are the facts that ``sl.assume`` declared of its elements. An array
+    starts at a multiple of ``alignment`` bytes.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Parameter:
     is_scalar: bool = False
     monotonic: bool = False
     within: Optional[tuple[Extent, Extent]] = None
+    alignment: int = 1
 
     @property
     def has_facts(self) -> bool:
@@ -52,7 +54,8 @@ class Parameter:
     @property
     def needed(self) -> Needed:
         """The rules for the array."""
-        return Needed(array_dtype(self.dtype), self.fixed, flags_needed(self.is_output))
+        flags = flags_needed(self.is_output)
+        return Needed(array_dtype(self.dtype), self.fixed, flags, self.alignment)
 
     @property
     def is_plain(self) -> bool:
@@ -65,7 +68,8 @@ class Parameter:
 
         Parts of its elements may be passed on.
         """
-        return self.fixed is not None and not self.is_scalar and not self.has_facts
+        whole = self.fixed is not None and not self.is_scalar and not self.has_facts
+        return whole and self.alignment == 1
 
     @property
     def parts(self) -> np.dtype | None:
@@ -227,7 +231,7 @@ class Binder:
         )
 
     def check(self, position: int, value: np.ndarray, given: Any) -> None:
-        """Check dtype, rank, fixed extents, contiguity and writability of one array.
+        """Check dtype, rank, fixed extents, contiguity, writability, address of one array.
 
         ``given`` is the argument whose memory it is; errors say what to do in the library of
         ``given``.
@@ -241,6 +245,10 @@ class Binder:
         if missing:
             why = broken_rule(missing).message(value, given, p.name, p.is_output)
             raise CallError(f"{where} is {why}")
+        if ADDRESS.broken_by(value, needed.alignment):
+            raise CallError(
+                f"{where} is {ADDRESS.message(p.name, needed.alignment, p.is_output)}"
+            )
 
     def check_form(self, position: int, shape: Sequence[Any], dtype: str, given: Any) -> None:
         """Check dtype, rank and fixed extents of an array without memory."""

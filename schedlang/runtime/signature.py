@@ -8,6 +8,7 @@ from schedlang.index.simplify import to_lin
 from schedlang.index.solving import determined_size
 from schedlang.index.sums import Sum
 from schedlang.index.terms import terms_of
+from schedlang.ir.addresses import addresses_needed
 from schedlang.ir.nest import Nest
 from schedlang.ir.specialize import size_equations
 from schedlang.runtime.parameters import Extent, Parameter, Signature
@@ -18,6 +19,7 @@ def signature_of(nest: Nest, in_place: frozenset[tuple[int, int]]) -> Signature:
     parameters: list[Parameter] = []
     extents: dict[str, Sum] = {}
     single: dict[str, str] = {}
+    addresses = addresses_needed(nest)
     for arg in nest.args:
         if isinstance(arg, Var):
             parameters.append(Parameter(arg.name, arg.dtype, (), is_scalar=True))
@@ -43,6 +45,7 @@ def signature_of(nest: Nest, in_place: frozenset[tuple[int, int]]) -> Signature:
                 arg in nest.outputs,
                 monotonic=facts is not None and facts.monotonic,
                 within=named,
+                alignment=addresses.get(arg, 1),
             )
         )
     sizes = tuple(v.name for v in nest.sizes)

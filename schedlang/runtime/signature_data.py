@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from schedlang.compute.data_fields import as_dtype, as_flag, as_least, as_list, shorten
 from schedlang.errors import ComputeError
+from schedlang.host import ALIGNMENTS
 from schedlang.index.sums import Factor, Sum
 from schedlang.runtime.parameters import Extent, Parameter, Signature
 
@@ -31,6 +32,7 @@ def _shown(p: Parameter) -> dict[str, Any]:
         "name": p.name, "dtype": p.dtype, "shape": list(p.shape), "output": p.is_output,
         "scalar": p.is_scalar, "monotonic": p.monotonic,
         "within": None if p.within is None else list(p.within),
+        "alignment": p.alignment if p.alignment > 1 else None,
     }  # fmt: skip
     return {key: value for key, value in data.items() if value}
 
@@ -106,7 +108,10 @@ def _parameter(data: Any) -> Parameter:
     within = None if ends is None else tuple(map(_as_end, _pair(ends)))
     shape = tuple(map(_as_extent, as_list(fields.get("shape", []), "a shape")))
     name, dtype = _as_text(fields.get("name")), as_dtype(fields.get("dtype"))
-    return Parameter(name, dtype, shape, output, is_scalar, monotonic, cast(Any, within))
+    bytes_ = _as_count(fields.get("alignment", 1))
+    if bytes_ not in ALIGNMENTS:
+        raise ComputeError(f"{shorten(name)} cannot start at multiples of {bytes_} bytes")
+    return Parameter(name, dtype, shape, output, is_scalar, monotonic, cast(Any, within), bytes_)
 
 
 def _place(data: Any) -> tuple[str, int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import gcd, nan
 from random import Random
 from typing import Any
 
@@ -18,11 +18,12 @@ from schedlang.compute.reduce import sum as sum_over
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import Tensor, placeholder
 from schedlang.errors import BuildError, InstructionError, explain, text_of
-from schedlang.expr.dtypes import array_dtype, is_float, is_integer
+from schedlang.expr.dtypes import array_dtype, is_float, is_integer, itemsize
 from schedlang.expr.nodes import Axis, Cast, Expr
 from schedlang.expr.visit import rewrite
 from schedlang.host import check_whole
-from schedlang.instructions.declaration import MEMORY, Emission, Instruction
+from schedlang.instructions.declaration import MEMORY, Emission, Instruction, elements
+from schedlang.runtime.arrays import aligned_array
 from schedlang.runtime.nvidia import driver
 from schedlang.runtime.processor import missing_features, unknown_features, why_missing
 from schedlang.schedule.schedule import schedule
@@ -144,7 +145,11 @@ def _tiled(
     A sum adds the tiles, and other results have a row for each. ``change`` applies to each read.
     """
     op = declared.op
-    inputs = {t: placeholder((TILES, *t.shape), t.dtype, name=t.name) for t in declared.operands}
+    apart = {t: _tiles_apart(declared, t) for t in declared.operands}
+    inputs = {
+        t: placeholder((TILES * apart[t], *t.shape), t.dtype, name=t.name)
+        for t in declared.operands
+    }
     steps: dict[Expr, Axis] = {a: reduce_axis(a.extent, name=a.name) for a in op.reduce_axis}
 
     def element(tile: Any, lanes: Sequence[Any]) -> Expr:
@@ -154,14 +159,17 @@ def _tiled(
             if isinstance(node, Axis):
                 return swap.get(node)
             if isinstance(node, Read):
-                return change(inputs[node.tensor].element((tile, *node.indices)))
+                step = apart[node.tensor]
+                first = tile if step == 1 else tile * step
+                return change(inputs[node.tensor].element((first, *node.indices)))
             return None
 
         return rewrite(op.body[0], moved)
 
     shape = tuple(map(int, declared.output.shape))
     if not declared.accumulates:
-        rows = compute((TILES, *shape), lambda tile, *lanes: element(tile, lanes), name=op.name)
+        count = TILES if _tiles_apart(declared, declared.output) == 1 else 1
+        rows = compute((count, *shape), lambda tile, *lanes: element(tile, lanes), name=op.name)
         return rows, tuple(inputs.values())
     tile = reduce_axis(TILES, name="tile")
     total = compute(
@@ -170,6 +178,12 @@ def _tiled(
         name=op.name,
     )
     return total, tuple(inputs.values())
+
+
+def _tiles_apart(declared: Instruction, tensor: Tensor) -> int:
+    """Return after how many packed tiles one starts where the instruction needs it."""
+    alignment = declared.alignment.get(tensor.name, 1)
+    return alignment // gcd(alignment, elements(tensor) * itemsize(tensor.dtype))
 
 
 def _as_magnitude(read: Expr) -> Expr:
@@ -215,7 +229,9 @@ def _operands(
                 values = draw.integers(low, high, shape, endpoint=True)
             else:
                 values = draw.standard_normal(shape) * 2.0 ** draw.integers(-8, 8, shape)
-            arrays.append(np.asarray(values).astype(dtype))
+            array = aligned_array(shape, dtype)
+            array[...] = np.asarray(values).astype(dtype)
+            arrays.append(array)
         yield arrays
 
 

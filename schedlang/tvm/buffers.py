@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from schedlang.errors import ComputeError, ComputeTypeError, explain
+from schedlang.errors import ComputeError, ComputeTypeError, explain, text_of
 from schedlang.expr.dtypes import is_integer
 from schedlang.expr.nodes import Const, Expr, Var
+from schedlang.host import ALIGNMENTS
 from schedlang.instructions.declaration import SCOPES
 from schedlang.signatures import public
 from schedlang.tvm.te_dtypes import te_dtype
@@ -17,7 +18,8 @@ from schedlang.tvm.te_dtypes import te_dtype
 class Buffer:
     """An array of a ``shape`` and a ``dtype``, whose ``strides`` are numbers or ``te.var``.
 
-    Without strides its elements lie one after the other. A ``scope`` is the memory that it is in.
+    Without strides its elements lie one after the other. A ``scope`` is the memory that it is in,
+    and its address is a multiple of ``alignment`` bytes.
     """
 
     name: str
@@ -25,6 +27,7 @@ class Buffer:
     dtype: str
     strides: tuple[int | Var, ...] = ()
     scope: str = ""
+    alignment: int = 1
 
     def access_ptr(
         self, access_mask: Any, ptr_type: str = "handle", content_lanes: int = 1, offset: Any = 0
@@ -67,9 +70,10 @@ def decl_buffer(
 
     ``strides`` has, for each dimension, the distance of elements, or a ``te.var`` that stands for
     any; without it, the elements lie one after the other. With a ``scope``, the array must be in
-    that memory. An array may begin at any element, so
-    that ``offset_factor`` is 0 or 1; ``data``, ``elem_offset``, ``data_alignment``,
-    ``buffer_type`` and ``axis_separators`` are left out. Raise
+    that memory. Its address is a multiple of ``data_alignment`` bytes, a power of two up to 64, as
+    ``alignment=`` of :func:`schedlang.instruction` says. Else an array may begin at any element, so
+    that ``offset_factor`` is 0 or 1; ``data``, ``elem_offset``, ``buffer_type`` and
+    ``axis_separators`` are left out. Raise
     :class:`~schedlang.errors.ComputeError` for what no array of a kernel promises.
 
     >>> import schedlang as tvm
@@ -95,12 +99,15 @@ def decl_buffer(
                 "Write a function that takes any offset, and give offset_factor=1.",
             )
         )
-    if data_alignment > 1:
+    # te's -1 stands for what its allocations promise, which functions of te need not rely on
+    alignment = 1 if data_alignment in (-1, 0) else data_alignment
+    if type(alignment) is not int or alignment not in ALIGNMENTS:
         raise ComputeError(
             explain(
                 asked,
-                f"data_alignment={data_alignment} needs addresses that no tile promises",
-                "Write a function that takes any address, and leave out data_alignment.",
+                f"data_alignment={text_of(data_alignment)} is not a number of bytes that the "
+                "address of a tile is a multiple of",
+                f"Give one of {', '.join(map(str, ALIGNMENTS))}.",
             )
         )
     if scope not in ("", *SCOPES):
@@ -117,7 +124,7 @@ def decl_buffer(
             f"{asked}: one te.var stands for two strides; give each a te.var of its own"
         )
     kind = "float32" if dtype is None else te_dtype(dtype)
-    return Buffer(name, extents, kind, distances, scope)
+    return Buffer(name, extents, kind, distances, scope, alignment)
 
 
 def _listed(value: Any) -> list[Any]:

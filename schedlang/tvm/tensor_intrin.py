@@ -191,7 +191,9 @@ def decl_tensor_intrin(
         title = calls[0].name
     title = title if name == "tensor_intrin" else name
     scopes = {t.name: buffer.scope for t, buffer in zip(tensors, buffers) if buffer.scope}
-    return instruction(title, output, emit={MEMORY: described}, scopes=scopes)
+    starts = {t.name: b.alignment for t, b in zip(tensors, buffers) if b.alignment > 1}
+    emit = {MEMORY: described}
+    return instruction(title, output, emit=emit, scopes=scopes, alignment=starts)
 
 
 def _buffer(asked: str, tensor: Tensor, binds: Mapping[Tensor, Buffer]) -> Buffer:

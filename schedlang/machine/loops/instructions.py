@@ -66,6 +66,16 @@ def matched_by(loop: For, facts: Facts) -> Match:
     if language not in declared.emit and not in_memory:
         why = f"{declared} has no form for target={facts.name!r}"
         raise BuildError(explain(asked, why, f"Give sl.instruction emit={{{language!r}: ...}}."))
+    if declared.alignment and facts.binds_threads:
+        name, count = next(iter(declared.alignment.items()))
+        raise BuildError(
+            explain(
+                asked,
+                f"{declared} needs {name} at multiples of {count} bytes, and a thread of a GPU "
+                "gets its operands in registers",
+                "For GPUs, declare it without alignment=.",
+            )
+        )
     # lowering has matched the loops, but on a GPU the threads came in between
     matched = match(loop, declared)
     if isinstance(matched, Mismatch):
