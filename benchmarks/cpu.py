@@ -1,8 +1,13 @@
 """Compare CPU kernels with libraries: time all in turns, check every result, print one table.
 
-    python -m benchmarks.cpu [--only PATTERN] [--json FILE] [--plot FILE]
+    python -m benchmarks.cpu [--part table|dot-products] [--only PATTERN] [--json FILE]
+                             [--plot FILE]
 
-Everything is float32, warm, on two threads. The columns of a row are:
+* ``table``, the default: everything is float32, warm, on two threads.
+* ``dot-products``: the products and convolutions of bytes and of bfloat16 in
+  ``dot_products.py``, in one process, beside PyTorch and ONNX Runtime (oneDNN and MLAS).
+
+The columns of a row of the table are:
 
 * ``of best``: the best peer's time over the row's own;
 * ``ceiling``: the fraction that it reaches of this run's multiply-add rate or copy bandwidth,
@@ -16,6 +21,7 @@ Works are in ``works/``, peers in ``peers/``, schedlang's schedules in ``schedul
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
@@ -245,14 +251,28 @@ def _columns(run: Run) -> list[Column]:
     ]  # fmt: skip
 
 
-if __name__ == "__main__":
+def run_part(arguments: Sequence[str] | None = None) -> int:
+    """Measure the chosen rows of a part, print them, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cpu", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     allow_abbrev=False)  # fmt: skip
+    parser.add_argument("--part", choices=("table", "dot-products"), default="table")
+    options, rest = parser.parse_known_args(arguments)
+    if options.part == "dot-products":
+        # it changes how threads of this process wait, which the table is not to see
+        from benchmarks import dot_products
+
+        return dot_products.run(rest)
     with TemporaryDirectory() as scratch:
         run = Run(Path(scratch))
         try:
-            status = main(
+            return main(
                 "CPU kernels, float32, two threads", run.cases(), _columns(run), run.ceilings,
-                summary=run.summary, plot=plot, rounds=ROUNDS,
+                rest, summary=run.summary, plot=plot, rounds=ROUNDS,
             )  # fmt: skip
         finally:
             run.close()
-    sys.exit(status)
+
+
+if __name__ == "__main__":
+    sys.exit(run_part())

@@ -2,6 +2,8 @@
 
     python -m benchmarks.dot_products [--only PATTERN] [--json FILE]
 
+``python -m benchmarks.cpu --part dot-products`` does the same.
+
 Rows are ``u8`` (uint8 by int8), ``s8`` (int8 by int8) and ``bf16``, at several sizes, as products
 of a matrix with a vector, and as convolutions. ``by hand`` is a schedule of this file or of
 ``byte_convolutions``, whose tile is computed by the dot product of the processor; ``autoschedule``
@@ -23,6 +25,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
+from itertools import groupby
+from statistics import geometric_mean
 from typing import Any
 
 # PyTorch's threads that wait in a loop would take the core of the next implementation
@@ -44,6 +48,8 @@ from schedlang.expr.dtypes import array_dtype  # noqa: E402
 from schedlang.runtime.processor import missing_features  # noqa: E402
 
 PACKAGES = {"torch": "torch", "ONNX Runtime": "onnxruntime"}
+# the schedules of this file, and of the package
+OURS = ("schedlang, by hand", "schedlang, autoschedule")
 # rows and vectors of a tile of sums, and the rows of one with few columns
 ROWS, VECTORS, NARROW_ROWS = 6, 4, 8
 
@@ -295,10 +301,43 @@ def _case(
     return Case(work, name, checked, lambda: right(results[0]), flops=flops, missing=missing)
 
 
+def _ratio(row: Row, group: Sequence[Row]) -> float | None:
+    peers = [r for r in group if r.correct and not r.case.implementation.startswith("schedlang")]
+    return min(r.seconds for r in peers) / row.seconds if peers else None
+
+
 def _of_best(row: Row, group: Sequence[Row]) -> str:
-    peers = [r.seconds for r in group if not r.case.implementation.startswith("schedlang")]
-    return f"{min(peers) / row.seconds:.2f}" if peers else ""
+    value = _ratio(row, group)
+    return "" if value is None else f"{value:.2f}"
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """Return a line for each way to schedule: its ratios to the best peers of all works."""
+    lines = []
+    for name in OURS:
+        ratios = {}
+        for work, members in groupby(rows, lambda r: r.case.work):
+            group = list(members)
+            for row in group:
+                value = _ratio(row, group)
+                if row.case.implementation == name and value is not None:
+                    ratios[work] = value
+        if ratios:
+            mean, least = geometric_mean(ratios.values()), min(ratios, key=ratios.__getitem__)
+            lines.append(
+                f"{name}, against the best peer of each row: {mean:.3f} (geometric mean of "
+                f"{len(ratios)} rows), {ratios[least]:.2f} at least ({least})"
+            )
+    return "\n".join(lines) or "schedlang and a peer have no row in common here"
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Measure the chosen cases, print the table, and return the exit status."""
+    columns = [Column("of best", _of_best)]
+    return main(
+        "Dot products, two threads", cases(), columns, arguments=arguments, summary=summary
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main("Dot products, two threads", cases(), [Column("of best", _of_best)]))
+    sys.exit(run())

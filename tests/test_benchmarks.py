@@ -226,6 +226,40 @@ def test_the_ratio_is_to_the_best_peer_that_is_right() -> None:
     assert [(r.case.implementation, v) for r, v in cpu.ratios(group)] == [("schedlang", 2.0)]
 
 
+def test_dot_products_are_a_part_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # the module sets it where it is not set
+    monkeypatch.setenv("GOMP_SPINCOUNT", "0")
+    from benchmarks import dot_products
+
+    product = dot_products.Product(dot_products.KINDS[0], 12, 16, 8)
+    monkeypatch.setattr(dot_products, "PRODUCTS", [product])
+    monkeypatch.setattr(harness, "LEAST", 0.01)
+    assert cpu.run_part(["--part", "dot-products", "--only", "^u8 12x16x8 schedlang"]) == 0
+    table = capsys.readouterr().out
+    assert all(f"u8 12x16x8  {name}" in table for name in dot_products.OURS)
+    assert "schedlang and a peer have no row in common here" in table
+    # the table has none of them
+    assert cpu.run_part(["--only", "^(u8|s8|bf16) "]) == 2
+
+
+def test_the_summary_of_dot_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOMP_SPINCOUNT", "0")
+    from benchmarks import dot_products
+
+    times = {"schedlang, by hand": 2.0, "torch": 1.0, "ONNX Runtime": 4.0}
+    group = rows(**times)
+    other = [
+        harness.Row(harness.Case("u8", r.case.implementation, r.case.prepare), 1.0, 0.0, True)
+        for r in group
+    ]
+    assert dot_products.summary([*group, *other]) == (
+        "schedlang, by hand, against the best peer of each row: 0.707 (geometric mean of 2 rows), "
+        "0.50 at least (sgemm 512^3)"
+    )
+
+
 def test_the_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     cpu.plot(rows(NumPy=2.0, schedlang=1.0), tmp_path / "picture.png")
