@@ -160,6 +160,47 @@ def test_rows_of_a_symbolic_length() -> None:
         s[B].tensorize(B.op.axis[1], square8)
 
 
+def test_columns_of_a_symbolic_number() -> None:
+    n = sl.var("n")
+    A, B = sl.placeholder((6, 20), name="A"), sl.placeholder((20, n * 8), name="B")
+    k = sl.reduce_axis(20, name="k")
+    C = sl.compute((6, n * 8), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = sl.schedule(C)
+    outer, lanes = s[C].split(C.op.axis[1], factor=8)
+    s[C].reorder(outer, C.op.axis[0], k, lanes)
+    s[C].tensorize(lanes, row8(ASKED))
+    f = sl.build(s, [A, B, C])
+    # a call with sizes that an earlier one had checks the address again
+    for columns in (8, 24, 24, 40):
+        x, y = operands(columns)
+        np.testing.assert_allclose(f(x, at(y)), x @ y, rtol=1e-5)
+        with pytest.raises(CallError, match=r"argument 1 \(B.*is not aligned to 32 bytes"):
+            f(x, at(y, 4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"compiler": "numba"}, {"target": "c"}], ids=str)
+def test_copies_of_threads_are_aligned(options: Any) -> None:
+    A, B = sl.placeholder((64, 300), name="A"), sl.placeholder((300, 20), name="B")
+    k = sl.reduce_axis(300, name="k")
+    C = sl.compute((64, 20), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = sl.schedule(C)
+    # one is on the heap, the other on the stack
+    copy, sums = s.cache_read(B, "global", [C]), s.cache_write(C, "local")
+    strip, _ = s[C].split(C.op.axis[0], factor=3)
+    s[C].parallel(strip)
+    for tensor_of_strip in (copy, sums):
+        s[tensor_of_strip].compute_at(s[C], strip)
+        s[tensor_of_strip].storage_align(tensor_of_strip.op.axis[0], 8, 0)
+    outer, lanes = s[sums].split(s[sums].op.axis[1], factor=8)
+    s[sums].reorder(outer, s[sums].op.axis[0], s[sums].op.reduce_axis[0], lanes)
+    s[sums].tensorize(lanes, row8(ASKED))
+    f, draw = sl.build(s, [A, B, C], **options), np.random.default_rng(1)
+    x, y = draw.random((64, 300), "float32"), draw.random((300, 20), "float32")
+    for _ in range(5):
+        np.testing.assert_allclose(f(at(x, 4), at(y, 4)), x @ y, rtol=1e-4)
+
+
 @pytest.mark.parametrize("scope", ["global", "local"])
 @pytest.mark.parametrize("options", [{}, {"target": "c"}], ids=str)
 def test_copies_are_aligned(scope: str, options: Any) -> None:

@@ -198,9 +198,10 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         """The function that a call runs, without the checks of a call: for inner loops.
 
         It takes all parameters in order, outputs too, then ``signature.sizes`` as integers. Arrays
-        are NumPy's, flat (``a.reshape(-1)``), C-contiguous and of the parameter's dtype. An array
-        of float16 or bfloat16 is passed as its bits (``a.view("uint16")``), a scalar as float32. A
-        complex array is passed as its parts (``a.view("float32")``).
+        are NumPy's, flat (``a.reshape(-1)``), C-contiguous, of the parameter's dtype, and start at
+        a multiple of its ``alignment``. An array of float16 or bfloat16 is passed as its bits
+        (``a.view("uint16")``), a scalar as float32. A complex array is passed as its parts
+        (``a.view("float32")``).
 
         Nothing is checked, not even overlap and reads that depend on sizes: a wrong argument reads
         or writes other memory. It takes no lock: call a parallel kernel from one thread at a time,
