@@ -110,7 +110,10 @@ def test_the_oracle() -> None:
         sl.reference(schedule(beyond).outputs[0])(X)
 
 
-@pytest.mark.parametrize("run", [in_python, interpreted, sl.testing.check], ids=lambda run: run.__name__)
+RUNS = [in_python, interpreted, sl.testing.check]
+
+
+@pytest.mark.parametrize("run", RUNS, ids=["python", "interpreter", "check"])
 def test_a_changed_input(run: Callable[[sl.Schedule], Any]) -> None:
     before = X.copy()
     message = "it changes its input (input 1|A)"
