@@ -27,7 +27,7 @@ SHARED = (
 MODULES = (*SHARED, "cpu/clock", "cpu/conditional", "cpu/denormals", "cpu/extern", "cpu/foreign",
            "cpu/libm", "cpu/scaling", "cpu/tables", "cpu/vmath")  # fmt: skip
 DEVICE_PACKAGE = "schedlang.intrinsics.gpu"
-DEVICE_MODULES = (*SHARED, "gpu/libdevice", "gpu/warp", "gpu/atomics")
+DEVICE_MODULES = (*SHARED, "gpu/libdevice", "gpu/warp", "gpu/atomics", "gpu/copies")
 # the constant of a module that names functions which are compiled like a kernel
 COMPILED = "COMPILED"
 OPERATORS = {
