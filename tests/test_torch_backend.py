@@ -12,7 +12,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import CallTypeError
-from schedlang.torch.backend import Backend, compile_graph
+from schedlang.torch.backend import Backend, _is_copy, compile_graph
 
 torch = pytest.importorskip("torch", reason="compiles models of PyTorch: the extra torch")
 
@@ -240,6 +240,12 @@ def test_weights_that_were_made_in_inference_mode() -> None:
         run(x, weight)
         assert backend.graphs[0]._ready is ready
     assert "each call compares 1 weight with copies" in backend.report
+
+
+def test_a_lazy_conjugate_is_equal_to_its_copy() -> None:
+    weight = torch.rand(3, dtype=torch.complex64).conj()
+    for value in (weight, weight.imag):
+        assert _is_copy(value, value.clone()) and not _is_copy(value, value + 1)
 
 
 def test_a_graph_that_calls_modules_is_left_to_pytorch() -> None:

@@ -224,6 +224,8 @@ def _is_copy(value: Any, copy: Any) -> bool:
 
     if value.dtype != copy.dtype:
         return False
+    # a view may be conjugate or negative lazily, which its bits do not say
+    value, copy = (t.resolve_conj().resolve_neg() for t in (value, copy))
     if value.is_complex():
         value, copy = torch.view_as_real(value), torch.view_as_real(copy)
     words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
