@@ -78,7 +78,7 @@ def test_explain_names_the_dot_product(kinds: tuple[str, str]) -> None:
     names = " and ".join(dict.fromkeys(kinds))
     what = f"stage C.local multiplies {names} without the dot product of this GPU, {KINDS[kinds]}"
     assert [advice.text for advice in found.advice] == [what]
-    assert "On a GPU, explain looks for products" in str(found).splitlines()[-1]
+    assert "On a GPU, explain looks only for products" in str(found).splitlines()[-1]
 
 
 def test_a_kernel_with_the_instruction_needs_no_advice() -> None:

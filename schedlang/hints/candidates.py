@@ -35,7 +35,7 @@ STRIP = 64
 
 
 def candidates(s: Schedule, target: Target) -> Iterator[Steps]:
-    """Yield candidates for the next step of ``s``, stage by stage: on a GPU, instructions alone."""
+    """Yield candidates for the next step of ``s``, stage by stage; on a GPU, only instructions."""
     for view in s.stages:
         if target.facts.binds_threads:
             yield from gpu_dot_product_steps(s, view, target)

@@ -113,7 +113,7 @@ class Explanation:
 
 
 ON_GPUS = (
-    "On a GPU, explain looks for products without an instruction such as dp4a alone: "
+    "On a GPU, explain looks only for products that lack an instruction such as dp4a: "
     "sl.autoschedule(C, target) and sl.autotune(C, target) choose all other steps."
 )
 NOTHING = "No single step helps by the estimate. sl.autotune tries many together, and times them."

@@ -246,8 +246,8 @@ def _barrier_text(barrier: Barrier) -> str:
         return "barrier"
     if not barrier.pending:
         return "wait for all copies, barrier"
-    groups = "group" if barrier.pending == 1 else "groups"
-    return f"wait for all copies but the last {barrier.pending} {groups}, barrier"
+    last = "group" if barrier.pending == 1 else f"{barrier.pending} groups"
+    return f"wait for all copies but the last {last}, barrier"
 
 
 def _swizzle_text(swizzle: Swizzle, dims: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
-from schedlang.errors import BuildError, explain
+from schedlang.errors import BuildError, amount, explain
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Const, Expr, Var
 from schedlang.expr.visit import postorder
@@ -243,13 +243,11 @@ class Stores:
 
 def no_wide_copy(buffer: Buffer, count: int, why: str) -> BuildError:
     """Return why ``count`` elements of a pipeline's tile are not one copy."""
-    size = itemsize(buffer.dtype)
-    elements = f"{count} elements" if count > 1 else "1 element"
+    elements, size = amount(count, "element"), amount(count * itemsize(buffer.dtype), "byte")
     return BuildError(
         explain(
             f"the pipeline of {buffer.name}",
-            f"each thread copies {elements} of {buffer.dtype}, {count * size} bytes, at once, and "
-            f"{why}",
+            f"each thread copies {elements} of {buffer.dtype}, {size}, at once, and {why}",
             "Vectorize the stage that copies, so that one copy has 4, 8 or 16 bytes which are "
             "adjacent and aligned in both arrays, with a factor that divides their rows.",
         )

@@ -157,7 +157,8 @@ def _layout_of(indices: tuple[Any, ...], axes: Sequence[Axis]) -> Layout:
         if not parts:
             refuse(
                 f"{text_of(index)} is not a part of one dimension",
-                f"Use a dimension d ({names(axes)}), d//n or d%n, where n is a constant.",
+                f"Use a dimension d ({names(axes)}), d//n or d%n, where n is a constant, or the "
+                "exclusive or of two such parts, d%n ^ e%n.",
             )
         largest = max(max(part.divisor, part.modulus) for part in parts)
         if largest > WIDEST:
