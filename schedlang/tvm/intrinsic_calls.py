@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schedlang.errors import ComputeError, ComputeTypeError, explain, nearest
+from schedlang.expr.dtypes import is_integer
 from schedlang.expr.nodes import Expr
 from schedlang.signatures import public
 from schedlang.tvm import tir
@@ -38,7 +39,7 @@ def call_intrin(dtype: Any, func_name: str, *args: Any) -> Expr:
     name = func_name.removeprefix("tir.") if isinstance(func_name, str) else ""
     known = [n for n in tir.__all__ if n not in _NO_FUNCTIONS] + [*_OTHER]
     if name not in known:
-        close = nearest(f"tir.{name}", [f"tir.{n}" for n in known])
+        close = nearest(name, known)
         raise ComputeError(
             explain(
                 asked,
@@ -48,7 +49,12 @@ def call_intrin(dtype: Any, func_name: str, *args: Any) -> Expr:
             )
         )
     value = getattr(tir, _OTHER.get(name, name))(*args)
-    if not isinstance(value, Expr) or (value.dtype != te_dtype(dtype) and not value.weak):
+    kind = te_dtype(dtype)
+    # a number or an index takes any dtype of its kind
+    fits = isinstance(value, Expr) and (
+        value.dtype == kind or (value.weak and is_integer(value.dtype) == is_integer(kind))
+    )
+    if not fits:
         raise ComputeTypeError(
             explain(
                 asked,
