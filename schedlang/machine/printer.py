@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple, Optional
 
 from schedlang.machine.nodes import (
@@ -94,11 +95,11 @@ def _line(stmt: Stmt, known: dict[str, str]) -> str:
         return Printer().store(stmt)
     if isinstance(stmt, Alloc):
         start = "" if stmt.start is None else f" from element {stmt.start} on"
-        size = bytes_text(stmt.array.buffer.bytes)
+        size = _bytes_text(stmt.array)
         count = _show(stmt.count)
         return f"{stmt.array.name}: {stmt.array.dtype}[{count}]   {stmt.place}{start}, {size}"
     if isinstance(stmt, View):
-        size = bytes_text(stmt.array.buffer.bytes)
+        size = _bytes_text(stmt.array)
         place = f"from byte {_show(stmt.start)} of {stmt.whole.name} on"
         return f"{stmt.array.name}: {stmt.array.dtype}[{_show(stmt.count)}]   {place}, {size}"
     if isinstance(stmt, Prefetch):
@@ -117,6 +118,11 @@ def _line(stmt: Stmt, known: dict[str, str]) -> str:
         return f"copy_async({stmt.array.name}, {_show(stmt.at)}, {source}, {stmt.count})"
     assert isinstance(stmt, Barrier)
     return "barrier" if stmt.pending is None else f"wait_copies({stmt.pending}), barrier"
+
+
+def _bytes_text(array: Array) -> str:
+    # a CPU has one copy, and the copies of a GPU are a dimension by now
+    return bytes_text(replace(array.buffer, copies=1).bytes)
 
 
 def _boxes(stmt: Invoke) -> list[str]:
