@@ -244,7 +244,8 @@ def _is_honoured(text: str, facts: Facts, option: str, value: str) -> bool:
     }  # fmt: skip
     if option in names_other and names_other[option](facts, value):
         if option == "mtriple" and _names_triples(facts):
-            raise BuildError(f"target {text!r}: {_no_triple(value)}")
+            choices = _no_triple(value)
+            raise BuildError(f"target {text!r}: {choices}. Leave -mtriple out for this machine")
         what = "NVIDIA GPUs" if facts.device != CPU else f"this machine, {_own_architecture()}"
         raise _elsewhere(
             text, f"-{option}", f"kernels are built for {what}, and {value!r} is another one"

@@ -33,8 +33,8 @@ PROGRAMS = sorted(Path(__file__).with_name("te_programs").glob("*.py"))
 # each of the others takes seconds to compile
 QUICK = ("get_started", "gpu_scan", "intrin_math", "scan", "tensorize", "tuple_inputs")
 # files of tvm/ that modules there have names of
-PARTS = ("buffers", "extern", "extern_calls", "imported_objects", "ir_builder", "packed",
-         "te_dtypes", "te_schedule", "tensor_intrin")  # fmt: skip
+PARTS = ("buffers", "extern", "extern_calls", "imported_objects", "intrinsic_calls",
+         "ir_builder", "packed", "te_dtypes", "te_schedule", "tensor_intrin")  # fmt: skip
 GUIDE = Path(__file__).parent.parent / "docs" / "guides" / "porting-from-te.md"
 
 

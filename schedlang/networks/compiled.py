@@ -70,7 +70,7 @@ class Compiled:
     is_stored: bool = False
     params: np.ndarray | None = None
     module: NetworkModule | None = None
-    trials: LookedUp | None = None
+    trials: tuple[LookedUp, ...] = ()
 
     @property
     def parts(self) -> Divided:
@@ -127,7 +127,7 @@ def with_kernels(network: Compiled) -> Compiled:
     plan, parts, target = divided.plan, divided.partition.parts, divided.target
     kernels = part_kernels(parts, target, plan.database, plan.steps, plan.origins, plan.compiler)
     trials = looked_up((part.group.outputs for part in parts), files)
-    return replace(divided, kernels=kernels, trials=trials)
+    return replace(divided, kernels=kernels, trials=(trials,))
 
 
 def _database_states(plan: Plan) -> tuple[FileState, ...]:
@@ -175,7 +175,9 @@ def from_cache(network: Compiled) -> Compiled:
 
 
 def _linked(network: Compiled, artifact: Artifact) -> Compiled:
-    return replace(network, data=artifact.data, graph=artifact.graph, is_stored=True)
+    return replace(
+        network, data=artifact.data, graph=artifact.graph, trials=artifact.trials, is_stored=True
+    )
 
 
 def key_of(network: Compiled) -> str:
@@ -217,7 +219,8 @@ def _stored(network: Compiled) -> Compiled:
     if not is_shared(network.linked, source.functions):
         return network
     settled = plan.forms is not None or not parts.forms
-    trials = tuple(filter(None, [network.trials, None if settled else parts.trials]))
+    chosen = () if settled or parts.trials is None else (parts.trials,)
+    trials = tuple(dict.fromkeys((*network.trials, *chosen)))
     if not all(record.stands() for record in trials):
         return network
     weights = None

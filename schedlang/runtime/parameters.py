@@ -54,8 +54,8 @@ class Parameter:
     @property
     def needed(self) -> Needed:
         """The rules for the array."""
-        flags = flags_needed(self.is_output)
-        return Needed(array_dtype(self.dtype), self.fixed, flags, self.alignment)
+        dtype, flags = array_dtype(self.dtype), flags_needed(self.is_output)
+        return Needed(dtype, self.fixed, flags, self.alignment)
 
     @property
     def is_plain(self) -> bool:
@@ -64,10 +64,7 @@ class Parameter:
 
     @property
     def is_whole(self) -> bool:
-        """True for an array whose memory and shape are all that a call checks.
-
-        Parts of its elements may be passed on.
-        """
+        """True for an array whose memory and shape are all that a call checks."""
         whole = self.fixed is not None and not self.is_scalar and not self.has_facts
         return whole and self.alignment == 1
 
