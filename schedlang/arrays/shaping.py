@@ -19,10 +19,10 @@ from schedlang.arrays.shapes import (
 from schedlang.arrays.stages import axis_names, tensor_of, view
 from schedlang.compute.tensor import Shape, Tensor, check_extent, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr.nodes import Axis, Expr
-from schedlang.index.linear import Lin, to_expr
+from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.index.linear import Div, Lin, to_expr
 from schedlang.index.ranges import Ranges
-from schedlang.index.rules import floordiv, mod
+from schedlang.index.rules import floordiv, mod, single_atom
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr
 
@@ -245,7 +245,8 @@ def _complete(source: Tensor, shape: Any, asked: str) -> Shape:
                     f"{asked} to ({written})",
                     f"{size_of(source.shape)} elements are not provably a multiple of "
                     f"{size_of(checked)}",
-                    "Give every extent, for as many elements as in an array of shape "
+                    _as_multiple(part)
+                    or "Give every extent, for as many elements as in an array of shape "
                     f"{shape_text(source.shape)}.",
                 )
             )
@@ -261,9 +262,23 @@ def _other_size(source: Tensor, wanted: Shape, asked: str) -> ComputeError:
             f"{asked} of shape {shape_text(source.shape)} to {shape_text(wanted)}",
             f"they have {sizes[0]} and {sizes[1]} elements"
             + ("" if is_static else ", which are not known to be equal"),
-            "Give extents with the same product; -1 stands for what is left.",
+            _as_multiple(to_lin(sizes[1]))
+            or "Give extents with the same product; -1 stands for what is left.",
         )
     )
+
+
+def _as_multiple(size: Lin) -> str:
+    """Return a hint on how to declare a size whose quotient by a number is in ``size``."""
+    for atom in (atom for product in size.terms for atom in product):
+        if isinstance(atom, Div) and atom.den.const is not None:
+            number, divided = atom.den.const, single_atom(atom.num)
+            if isinstance(divided, Var):
+                return (
+                    f"Declare {divided} as a multiple of {number}, and each call checks it: "
+                    f'{number} * sl.var("{divided}") in place of sl.var("{divided}").'
+                )
+    return ""
 
 
 def _groups(old: Shape, new: Shape) -> list[tuple[slice, slice]]:

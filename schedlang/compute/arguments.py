@@ -52,6 +52,7 @@ def bind(
     _solve(arrays, values, sizes)
     missing = [v for v in variables if v not in values]
     if missing:
+        _check_solvable(arrays, missing)
         what = "size" if missing[0].is_size else "scalar"
         raise CallTypeError(
             f"{what} {missing[0].name} is not given, and the shape of no argument determines it: "
@@ -183,6 +184,18 @@ def single_unknown(
         return None
     root = solve(lambda n: int(evaluate(to_expr(lin), {size: n})), actual)
     return None if root is None or root < 0 else (size, root)
+
+
+def _check_solvable(arrays: Mapping[Tensor, np.ndarray], missing: Sequence[Var]) -> None:
+    """Raise for an extent that alone would determine a missing size, but has its value for none."""
+    for tensor, array in arrays.items():
+        for k, (extent, actual) in enumerate(zip(tensor.shape, array.shape)):
+            size = None if isinstance(extent, int) else determined_size(to_lin(extent), ())
+            if size is not None and size in missing:
+                raise CallError(
+                    f"no input determines {size}: dimension {k} of {tensor.name} is {actual}, but "
+                    f"{extent} has that value for no {size}"
+                )
 
 
 def _check_shape(tensor: Tensor, array: np.ndarray, values: Mapping[Var, Any]) -> None:

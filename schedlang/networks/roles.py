@@ -15,7 +15,7 @@ from schedlang.errors import BuildError
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.program import Program
-from schedlang.index.simplify import to_lin
+from schedlang.index.simplify import simplify, to_lin
 from schedlang.ir.arguments import sizes_of
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Buffer
@@ -141,7 +141,8 @@ class Roles:
             )
         for p, given in zip(parameters, call.args):
             if isinstance(given, Tensor):
-                shape = tuple(e if isinstance(e, int) else str(e) for e in given.shape)
+                # the extents of a kernel are simplified
+                shape = tuple(e if isinstance(e, int) else str(simplify(e)) for e in given.shape)
                 if (p.dtype, p.shape) != (given.dtype, shape):
                     raise self.error(
                         f"part {call.name} takes {p}, but {given.name} is {given.dtype}"

@@ -74,10 +74,9 @@ def resize(
     transform = coordinate_transformation_mode
     smooth = bool(antialias) and mode != "nearest"
     crop = transform == "tf_crop_and_resize"
-    uneven = transform == "half_pixel_symmetric" and any(f is not None for f in factors)
     rounds = dtypes.is_integer(x.dtype) and (smooth or mode == "cubic")
     image = cast_to(x, "float64" if dtypes.itemsize(x.dtype) > 2 else "float32") if rounds else x
-    if smooth or crop or uneven:
+    if smooth or crop:
         _check_modes(call, mode, transform, nearest_mode)
         parts = _parts(call, roi, len(dims)) if crop else [(0.0, 1.0)] * len(dims)
         resized = _by_tables(
@@ -101,7 +100,7 @@ def _kept(
     """Return one factor for all dimensions, which keeps the ratio of the sizes."""
     if policy == "stretch":
         return factors, wanted
-    own = [_number(call, x, k) for k in dims]
+    own, wanted = [[_number(call, e) for e in by] for by in ([x.shape[k] for k in dims], wanted)]
     if min(own, default=1) < 1:
         raise call.refused("its input has no elements, and so no ratio of its sizes")
     factor = _POLICIES[policy](Fraction(new, size) for new, size in zip(wanted, own))
@@ -126,9 +125,9 @@ def _by_tables(
     """Return the image resampled along one dimension after the other."""
     crop, result = transform == "tf_crop_and_resize", x
     for k, factor, new, part in zip(dims, factors, wanted, parts):
-        if factor is None and _is(x.shape[k], new) and part == (0.0, 1.0):
+        if factor is None and same(x.shape[k], new) and part == (0.0, 1.0):
             continue
-        size = _number(call, x, k)
+        size, new = _number(call, x.shape[k]), _number(call, new)
         if size < 1 or new < 1:
             raise call.refused(f"it makes {new} pixels of {size}, and both must be 1 or more")
         scale = new / size if factor is None else float(factor)
@@ -146,11 +145,11 @@ def _by_tables(
     return cast_to(result, x.dtype)
 
 
-def _number(call: Call, x: Tensor, k: int) -> int:
-    size = x.shape[k]
+def _number(call: Call, size: Any) -> int:
     if not isinstance(size, int):
         raise call.refused(
-            f"dimension {k} has the symbolic extent {size}, which decides its pixels",
+            f"it resizes an image of symbolic extent {size} by antialias, a part of the image or a "
+            "policy for its ratio, which take numbers",
             "Import the model with a number for this size: shapes={...}.",
         )
     return size
@@ -215,10 +214,10 @@ def _targets(
     if sizes is not None and sizes.array.size:
         if scales is not None and scales.array.size:
             raise call.refused("it has both scales and sizes")
-        wanted = call.integers(sizes, "sizes")
+        wanted = call.sizes(sizes, "sizes")
         if len(wanted) != len(dims):
             raise call.refused(f"its sizes are {len(wanted)} numbers for {len(dims)} dimensions")
-        return [None] * len(dims), list(wanted)
+        return [None] * len(dims), wanted
     if scales is None or not scales.array.size:
         raise call.refused("it has neither scales nor sizes")
     return _scaled(call, x, dims, scales.array.ravel().tolist())
@@ -239,14 +238,10 @@ def _scaled(
             factors.append(None)
             wanted.append(size)
             continue
-        if not isinstance(size, int):
-            raise call.refused(
-                f"dimension {k} of symbolic extent {size} is scaled by {scale}",
-                "Import the model with a number for this size: shapes={...}.",
-            )
-        new = int(size * factor)
+        new = extent(as_expr(size) * factor.numerator // factor.denominator)
         # the quotient of the extents where it is the same
-        factors.append(None if new == size * factor else factor)
+        exact = isinstance(size, int) and new == size * factor
+        factors.append(None if exact else factor)
         wanted.append(new)
     return factors, wanted
 
@@ -269,25 +264,15 @@ def _resized(
     changed = {
         k: (factor, new)
         for k, factor, new in by_dim
-        if factor is not None or not _is(x.shape[k], new)
+        if factor is not None or not same(x.shape[k], new)
     }
     if not changed:
         return x
     if len(changed) > 3:
         raise call.refused(f"it resizes {len(changed)} dimensions, and images have 1 to 3")
-    if transform == "half_pixel_symmetric":
-        # the sizes are the factors times the old ones
-        transform = "half_pixel"
     letters, others = iter(SPATIAL[len(changed)]), iter(_OTHERS)
     layout = "".join(next(letters) if k in changed else next(others) for k in range(x.ndim))
     resizes = list(changed.values())
-    given_scales = None
-    if any(factor is not None for factor, _ in resizes):
-        # of factors, the extents are numbers
-        given_scales = [
-            Fraction(new, int(str(x.shape[k]))) if factor is None else factor
-            for k, (factor, new) in changed.items()
-        ]
     return RESIZES[len(changed)](
         x,
         None,
@@ -298,7 +283,7 @@ def _resized(
         rounding if mode == "nearest" else "",
         alpha,
         exclude,
-        scales=given_scales,
+        scales=[factor for factor, _ in resizes],
     )
 
 
@@ -314,10 +299,6 @@ def _check_modes(call: Call, mode: str, transform: str, rounding: str) -> None:
                 f"its attribute {what!r} is {value!r:.40}, which has no form here",
                 f"The modes with a form are {', '.join(choices)}.",
             )
-
-
-def _is(extent: Any, new: Any) -> bool:
-    return extent is new or (isinstance(extent, int) and isinstance(new, int) and extent == new)
 
 
 def grid_sample(

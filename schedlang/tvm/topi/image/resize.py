@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from schedlang.arrays.shapes import extent
 from schedlang.compute.math import if_then_else
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.tensor import Extent, Tensor, check_extent
 from schedlang.errors import ComputeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.nodes import Axis, Const, Expr
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, cast, const
 from schedlang.signatures import public
 from schedlang.tvm.tir import te_dtype
-from schedlang.tvm.topi.checks import MEANINGS, check_choice, check_numbers, check_whole, dims_of
+from schedlang.tvm.topi.checks import MEANINGS, check_choice, check_numbers, dims_of
 from schedlang.tvm.topi.stages import compute
 
 METHODS = ("nearest_neighbor", "linear", "cubic")
@@ -29,6 +30,7 @@ TRANSFORMS = (
     "asymmetric",
     "pytorch_half_pixel",
     "tf_half_pixel_for_nn",
+    "half_pixel_symmetric",
 )
 ROUNDINGS = ("", "round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 AXES = {"N": "n", "C": "c", "D": "z", "H": "y", "W": "x"}
@@ -36,15 +38,21 @@ AXES = {"N": "n", "C": "c", "D": "z", "H": "y", "W": "x"}
 
 @dataclass(frozen=True)
 class Sampling:
-    """The coordinate ``(out*step + start) / unit`` of each output along a dimension of ``size``."""
+    """The coordinate ``(out*step + start) / unit`` of each output along a dimension of ``size``.
 
-    size: int
-    step: int
-    start: int
-    unit: int
+    All may be symbolic, and ``unit`` is at least 1. If ``most`` is given, coordinates are at most
+    ``most / unit``.
+    """
+
+    size: Extent
+    step: Extent
+    start: Extent
+    unit: Extent
+    most: Extent | None = None
 
     def numerator(self, out: Axis) -> Expr:
-        return out * self.step + self.start
+        place = out * self.step + self.start
+        return place if self.most is None else call("min", place, self.most)
 
     def below(self, out: Axis) -> Expr:
         """Return the pixel at or before the coordinate, which may be before the first one."""
@@ -52,7 +60,10 @@ class Sampling:
 
     def fraction(self, out: Axis, dtype: str) -> Expr:
         """Return how far the coordinate is from that pixel to the next."""
-        return cast(self.numerator(out) % self.unit, dtype) * const(1 / self.unit, dtype)
+        part = cast(self.numerator(out) % self.unit, dtype)
+        if isinstance(self.unit, int):
+            return part * const(1 / self.unit, dtype)
+        return part / cast(self.unit, dtype)
 
     def nearest(self, out: Axis, rounding: str) -> Expr:
         """Return the pixel to which the coordinate is rounded."""
@@ -127,16 +138,18 @@ def resize2d(
     output_shape: Any = None,
     scales: Sequence[Any] | None = None,
 ) -> Tensor:
-    """Return ``data`` with height and width resized to ``size``, an integer or two.
+    """Return ``data`` with height and width resized to ``size``, an extent or two.
 
-    ``method`` is ``"nearest_neighbor"``, ``"linear"`` or ``"cubic"``. Output x of ``out`` samples
-    the input of extent ``n`` at the coordinate, by ``coordinate_transformation_mode``:
+    Extents may be symbolic. ``method`` is ``"nearest_neighbor"``, ``"linear"`` or ``"cubic"``.
+    Output x of ``out`` samples the input of extent ``n`` at the coordinate, by
+    ``coordinate_transformation_mode``:
 
     - ``"half_pixel"``: ``(x + 1/2) * n / out - 1/2``
     - ``"pytorch_half_pixel"``: the same, and 0 for an output of extent 1
     - ``"tf_half_pixel_for_nn"``: ``(x + 1/2) * n / out``
     - ``"asymmetric"``: ``x * n / out``
     - ``"align_corners"``: ``x * (n - 1) / (out - 1)``
+    - ``"half_pixel_symmetric"``: as ``"half_pixel"``, moved so that the middles are the same
 
     ``rounding_method`` says which pixel is the nearest: ``"round"``, ``"round_prefer_floor"``,
     ``"round_prefer_ceil"``, ``"floor"`` or ``"ceil"``; by default ``"round"`` with aligned corners,
@@ -148,7 +161,8 @@ def resize2d(
     stage each. The result is cast to ``out_dtype``, by default the dtype of ``data``. ``roi``, for
     ``"tf_crop_and_resize"``, is refused; ``extrapolation_value`` and ``output_shape`` have no
     effect. ``scales`` has a number, or a :class:`~fractions.Fraction`, for each dimension: with
-    these, ``out`` above is ``n * scale``, which need not be an integer, as in ONNX's Resize.
+    these, ``out`` above is ``n * scale``, which need not be an integer, as in ONNX's Resize;
+    ``None`` stands for the quotient of the extents.
 
     >>> import schedlang as sl
     >>> A = sl.placeholder((1, 3, 10, 12), name="A")
@@ -239,7 +253,7 @@ def _resize(
         )
     check_choice(asked, mode, "coordinate_transformation_mode", TRANSFORMS)
     check_choice(asked, rounding, "rounding_method", ROUNDINGS)
-    target = dict(zip(letters, check_numbers(asked, size, "size", (len(letters),), 1)))
+    target = dict(zip(letters, _new_extents(asked, size, len(letters))))
     own = dict(zip(dims, data.shape))
     factors = _factors(asked, scales, len(letters))
     along = {
@@ -275,6 +289,19 @@ def _resize(
     return source
 
 
+def _new_extents(asked: str, size: Any, count: int) -> list[Extent]:
+    """Return the new extents of ``count`` dimensions: numbers of 1 or more, or sizes."""
+    items = list(size) if isinstance(size, (list, tuple)) else [size] * count
+    symbolic = {
+        k: extent(as_expr(check_extent(item, f"{asked}: size")))
+        for k, item in enumerate(items)
+        if isinstance(item, Expr) and not isinstance(item, Const)
+    }
+    given = [1 if k in symbolic else item for k, item in enumerate(items)] if symbolic else size
+    numbers = check_numbers(asked, given, "size", (count,), 1)
+    return [symbolic.get(k, number) for k, number in enumerate(numbers)]
+
+
 def _factors(asked: str, scales: Any, count: int) -> list[Fraction | None]:
     """Return the factor of each dimension; ``None`` stands for the quotient of its extents."""
     if scales is None:
@@ -282,35 +309,55 @@ def _factors(asked: str, scales: Any, count: int) -> list[Fraction | None]:
     if not isinstance(scales, (list, tuple)) or len(scales) != count:
         raise ComputeError(f"{asked}: scales={scales} must have {count} numbers")
     try:
-        factors = [Fraction(s) for s in scales]
+        factors = [None if s is None else Fraction(s) for s in scales]
     except (TypeError, ValueError, OverflowError):
         raise ComputeError(f"{asked}: scales={scales} must be made of numbers") from None
-    if min(factors) <= 0:
+    if any(factor is not None and factor <= 0 for factor in factors):
         raise ComputeError(f"{asked}: scales={scales} must be more than 0")
-    return list(factors)
+    return factors
 
 
 def _sampling(
-    asked: str, what: str, given: Any, out: int, mode: str, scale: Fraction | None
+    asked: str, what: str, size: Extent, out: Extent, mode: str, scale: Fraction | None
 ) -> Sampling:
-    size = check_whole(asked, given, what)
-    if not size:
+    if isinstance(size, int) and not size:
         raise ComputeError(f"{asked}: {what} is 0, so there is no pixel to sample")
-    # the extent of the result before it is rounded down
-    wide = Fraction(out) if scale is None else size * scale
-    if mode == "align_corners":
-        if out <= 1 or wide <= 1:
-            return Sampling(size, 0, 0, 1)
-        step = (size - 1) / (wide - 1)
-        return Sampling(size, step.numerator, 0, step.denominator)
     # an output is down / up of the input's pixels wide
     up, down = (out, size) if scale is None else (scale.numerator, scale.denominator)
+    # the extent of the result before it is rounded down is 1 + beyond / parts
+    parts = 1 if scale is None else scale.denominator
+    beyond = extent(as_expr(out if scale is None else as_expr(size) * up) - parts)
+    if mode == "align_corners":
+        if (isinstance(out, int) and out <= 1) or (isinstance(beyond, int) and beyond <= 0):
+            return Sampling(size, 0, 0, 1)
+        step = extent((as_expr(size) - 1) * parts)
+        if isinstance(step, int) and isinstance(beyond, int):
+            ratio = Fraction(step, beyond)
+            step, beyond = ratio.numerator, ratio.denominator
+        return Sampling(size, step, 0, _at_least_1(beyond))
     if mode == "asymmetric":
-        return Sampling(size, down, 0, up)
-    if mode == "pytorch_half_pixel" and wide <= 1:
-        return Sampling(size, 0, 0, 1)
-    start = down if mode == "tf_half_pixel_for_nn" else down - up
-    return Sampling(size, 2 * down, start, 2 * up)
+        return Sampling(size, down, 0, _at_least_1(up))
+    most: Extent | None = None
+    if mode == "pytorch_half_pixel":
+        if isinstance(beyond, int) and beyond <= 0:
+            return Sampling(size, 0, 0, 1)
+        if not isinstance(beyond, int) and (scale is None or scale < 1):
+            # 0 for a result of extent 1, and no less than the last coordinate of a longer one
+            steps = 3 * as_expr(size) if scale is None else 2 + down - as_expr(up)
+            most = extent(call("max", beyond, 0) * steps)
+    start = as_expr(down)
+    if mode != "tf_half_pixel_for_nn":
+        start = start - up
+    if mode == "half_pixel_symmetric" and scale is not None:
+        # the middle of the image is the middle of the result
+        start = start + as_expr(size) * up % down
+    double, unit = (extent(as_expr(value) * 2) for value in (down, up))
+    return Sampling(size, double, extent(start), _at_least_1(unit), most)
+
+
+def _at_least_1(unit: Extent) -> Extent:
+    """Return a divisor, which may be less only where there is no output, or one at 0."""
+    return unit if isinstance(unit, int) else extent(call("max", unit, 1))
 
 
 def _interpolated(
