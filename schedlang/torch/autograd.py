@@ -7,6 +7,7 @@ from typing import Any, Protocol, Union
 
 from schedlang.errors import CallTypeError, SchedlangError, explain, text_of
 from schedlang.torch.derivatives import Derivative
+from schedlang.torch.forward import register_reverse_mode
 from schedlang.torch.functions import Argument, Function
 from schedlang.torch.recent import Recent
 from schedlang.torch.schemas import declared, operator_named
@@ -56,7 +57,7 @@ def register_rule(name: str, function: Function, rule: Gradient) -> None:
         grads = dict(zip(needed, rule(args, heads, needed)))
         return tuple(grads.get(k) for k in range(len(args)))
 
-    torch.library.register_autograd(name, backward, setup_context=remember)
+    register_reverse_mode(name, [a.name for a in function.arguments], backward, remember)
 
 
 class Missing:
@@ -149,7 +150,8 @@ class Derived:
         torch.library.define(own, f"({declared([*function.arguments, *more])}) -> Tensor[]")
         torch.library.impl(own, "default", self._run)
         torch.library.register_fake(own, self._empty)
-        torch.library.register_autograd(own, self._twice, setup_context=_remember_nothing)
+        names = [a.name for a in (*function.arguments, *more)]
+        register_reverse_mode(own, names, self._twice, _remember_nothing)
         register_vmap(own)
         self._operator = operator_named(own)
 
