@@ -304,6 +304,8 @@ def test_random_numbers_stay_random() -> None:
 def test_options_that_are_refused() -> None:
     with pytest.raises(CallTypeError, match="no option 'databse'; did you mean 'database'"):
         Backend(databse=None)
+    with pytest.raises(CallTypeError, match=r"mean 'report'\?\n  The options are report, "):
+        Backend(reprot=print)
     with pytest.raises(CallTypeError, match=r"report=True of the backend .* such as print"):
         Backend(report=True)
     with pytest.raises(CallTypeError, match="has no mode 'max-autotune'"):

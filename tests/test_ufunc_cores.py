@@ -87,3 +87,32 @@ def test_sizes_in_the_signature_and_pickles() -> None:
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(f))(a, b), np.cross(a, b))
     same = sl.ufunc(lambda x: x, signature="(n)->(n)", dtypes=["float64"], name="same")
     np.testing.assert_array_equal(same(a.T), a.T)
+
+
+@pytest.mark.slow
+def test_arrays_of_dask() -> None:
+    """Dask splits the other dimensions, and one that is not in the signature stays whole."""
+    da = pytest.importorskip("dask.array")
+    x, y = values(7, 5), values(5, seed=1)
+    chunked = da.from_array(x, chunks=(3, 5))
+    for result in (da.apply_gufunc(dot, "(n),(n)->()", chunked, y), dot(chunked, y)):
+        assert isinstance(result, da.Array) and result.chunks == ((3, 3, 1),)
+        np.testing.assert_allclose(result.compute(scheduler="sync"), x @ y, rtol=1e-13)
+    columns = da.from_array(x, chunks=(3, 2))
+    with pytest.raises(ValueError, match="core dimension|allow_rechunk"):
+        da.apply_gufunc(dot, "(n),(n)->()", columns, y)
+
+
+@pytest.mark.slow
+def test_arrays_of_xarray() -> None:
+    xr = pytest.importorskip("xarray")
+    x, y = values(5, 7), values(5, seed=1)
+    # xarray moves the core dimension behind the others
+    a, b = xr.DataArray(x, dims=("n", "row")), xr.DataArray(y, dims=("n",))
+    result = xr.apply_ufunc(dot, a, b, input_core_dims=[["n"], ["n"]])
+    assert result.dims == ("row",)
+    np.testing.assert_allclose(result.values, y @ x, rtol=1e-13)
+    pytest.importorskip("dask")
+    lazy = xr.apply_ufunc(dot, a.chunk(row=3), b, input_core_dims=[["n"], ["n"]],
+                          dask="parallelized", output_dtypes=[x.dtype])  # fmt: skip
+    np.testing.assert_allclose(lazy.compute(scheduler="sync").values, y @ x, rtol=1e-13)

@@ -14,8 +14,8 @@ from schedlang.torch.graphs import Bound, bound, is_weight, number_among, shared
 from schedlang.torch.parts import divided
 from schedlang.torch.report import GraphReport
 
-# arguments of sl.network that are options of the backend
-_OPTIONS = (
+# arguments of sl.network that are options of the backend, beside report
+_OF_NETWORK = (
     "target", "database", "fold", "layouts", "winograd", "flush_denormals", "progress", "compiler",
 )  # fmt: skip
 
@@ -59,9 +59,11 @@ class Backend:
 
     def __init__(self, *, report: Callable[[str], Any] | None = None, **options: Any) -> None:
         for name in options:
-            if name not in _OPTIONS:
+            if name not in _OF_NETWORK:
+                every = ("report", *_OF_NETWORK)
                 raise CallTypeError(
-                    f"the backend schedlang has no option {name!r}{nearest(name, _OPTIONS)}"
+                    f"the backend schedlang has no option {name!r}{nearest(name, every)}\n"
+                    f"  The options are {', '.join(every)}."
                 )
         if report is not None and not callable(report):
             raise CallTypeError(

@@ -44,8 +44,8 @@ def op(
     the gradient of a loss by each result, and returns the gradient of the loss by each input that
     is a tensor (``None`` where there is none). With ``None``, a tensor that requires a gradient is
     an error. So is a second derivative, unless the function consists of operators that have one.
-    PyTorch refuses ``torch.func.grad`` of registered operators, and takes their forward derivatives
-    (``torch.func.jvp``) as 0.
+    So is a derivative in forward mode, as by ``torch.func.jvp``, ``torch.func.jacfwd`` and
+    ``torch.autograd.forward_ad``. PyTorch refuses ``torch.func.grad`` of registered operators.
 
     Under ``torch.vmap`` a kernel with one more axis runs, which is built for the batch. Operators
     with recurrences, scatters, host functions or a ``gradient`` of yours run once for each element

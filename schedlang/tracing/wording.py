@@ -70,7 +70,7 @@ def reworded(message: str) -> str:
     first, newline, hint = message.partition("\n")
     asked, colon, why = first.partition(": ")
     asked = _outside_quotes(asked, lambda text: _INDEX.sub(_of_array, text))
-    lines = [_advice(line, asked) for line in (why, *hint.split("\n"))]
+    lines = [without_elements(line, asked) for line in (why, *hint.split("\n"))]
     text = newline.join([lines[0], *(line for line in lines[1:] if line)])
     return _outside_quotes(f"{asked}{colon}{text}", _named)
 
@@ -82,7 +82,7 @@ def _of_array(index: re.Match[str]) -> str:
     return "" if set(kept) == {":"} else f"[{', '.join(kept)}]"
 
 
-def _advice(line: str, asked: str) -> str:
+def without_elements(line: str, asked: str) -> str:
     """Return a line without advice on computations by elements, unless ``asked`` is one."""
     indent = line[: len(line) - len(line.lstrip())]
     kept = ""

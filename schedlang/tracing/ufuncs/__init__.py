@@ -6,4 +6,5 @@ function on elements, for each combination of dtypes, and makes the machine nest
 (``loop.py``) is compiled when NumPy first calls it; ``runtime/llvm/ufunc_loop.py`` and
 ``runtime/llvm/gufunc_loop.py`` print what NumPy calls. ``identity.py`` says where a reduction
 starts, ``numpy_api.py`` makes the ufunc by NumPy's C API, and ``pickling.py`` pickles it by value.
+``wording.py`` words the errors of the function for a user who sees neither axes nor stages.
 """

@@ -22,6 +22,7 @@ from schedlang.expr.names import check_name
 from schedlang.runtime.numba_threads import import_numba
 from schedlang.signatures import public
 from schedlang.tracing.ufuncs.signature import CoreDimensions, counted, read_signature
+from schedlang.tracing.ufuncs.wording import in_words_of_ufunc, named_ufunc
 
 # NumPy's order, in which a call takes the first loop whose dtypes its arguments cast to safely
 CANDIDATES = (
@@ -104,7 +105,10 @@ def ufunc(
         )
     import_numba()
     try:
-        return _ufunc(function, title, parameters, dimensions, dtypes, identity, parallel, fastmath)
+        with named_ufunc(title):
+            return _ufunc(
+                function, title, parameters, dimensions, dtypes, identity, parallel, fastmath
+            )
     except SchedlangError as error:
         raise shorten_traceback(error) from error.__cause__
 
@@ -171,7 +175,8 @@ def _traced(
     if dimensions is None:
         from schedlang.tracing.ufuncs.elements import traced_elements
 
-        return traced_elements(function, parameters, kinds, f"{name}_out")
+        with in_words_of_ufunc(name, parameters):
+            return traced_elements(function, parameters, kinds, f"{name}_out")
     from schedlang.tracing.ufuncs.cores import traced_cores
 
     return traced_cores(function, parameters, kinds, name, dimensions)

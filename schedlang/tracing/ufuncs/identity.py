@@ -91,26 +91,32 @@ def checked_identity(
     x = _samples(np.dtype(kind))
     y, z = np.roll(x, 1), np.roll(x, 3)
     start = np.full(x.shape, np.dtype(kind).type(value))
-    laws = {
-        f"{value!r} is not neutral": ((x,), combined(start, x), x),
-        "the operation is not commutative": ((x, y), combined(x, y), combined(y, x)),
-        "the operation is not associative": (
-            (x, y, z), combined(combined(x, y), z), combined(x, combined(y, z)),
-        ),
-    }  # fmt: skip
-    for why, (operands, one, other) in laws.items():
+    # what a law says, two calls that give the same by it, and their numbers
+    neutral = f"{value!r} is not neutral"
+    laws = (
+        (neutral, "{f}({e!r}, {0})", "{0}", (x,), combined(start, x), x),
+        ("the operation is not commutative", "{f}({0}, {1})", "{f}({1}, {0})", (x, y),
+         combined(x, y), combined(y, x)),
+        ("the operation is not associative", "{f}({f}({0}, {1}), {2})", "{f}({0}, {f}({1}, {2}))",
+         (x, y, z), combined(combined(x, y), z), combined(x, combined(y, z))),
+    )  # fmt: skip
+    for why, first, second, operands, one, other in laws:
         same = np.isclose(one, other, rtol=1e-2 if kind == np.float16 else 1e-5, equal_nan=True)
         if not same.all():
             at = int(np.flatnonzero(~same)[0])
-            numbers = ", ".join(str(v[at]) for v in operands)
-            raise ComputeError(
-                explain(
-                    asked,
-                    f"{why}: with {numbers} it gives {one[at]} and {other[at]}",
-                    "With identity=, NumPy reduces in any order. Leave it out: reduce and "
-                    "accumulate then run from the first element to the last.",
-                )
+            numbers = [v[at] for v in operands]
+            call, by_law = (text.format(*numbers, f=name, e=value) for text in (first, second))
+            is_other = f"not {by_law}" if why == neutral else f"{by_law} is {other[at]}"
+            hint = (
+                "With identity=, NumPy reduces in any order. Leave it out: reduce and accumulate "
+                "then run from the first element to the last."
             )
+            if why == neutral:
+                hint += (
+                    f" To start a reduction at {value!r} all the same, write "
+                    f"{name}.reduce(x, initial={value!r})."
+                )
+            raise ComputeError(explain(asked, f"{why}: {call} is {one[at]}, and {is_other}", hint))
     return Identity(value, True)
 
 
