@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections import Counter, deque
+import random
+from collections import ChainMap, Counter, UserDict, deque
 from types import SimpleNamespace
 
 import numpy as np
@@ -76,6 +78,14 @@ def appended(kind):
     return start
 
 
+def item_of(kind):
+    def start():
+        held = kind({"n": 0})
+        return lambda: held.update(n=held["n"] + 1), lambda: held["n"]
+
+    return start
+
+
 def counter():
     held = Counter()
     return (lambda: held.update("a")), lambda: held["a"]
@@ -101,11 +111,43 @@ def function_attribute():
     return lambda: setattr(held, "n", held.n + 1), lambda: held.n
 
 
+def masked_array():
+    held = np.ma.zeros(2)
+
+    def bump():
+        held[0] += 1
+
+    return bump, lambda: float(held[0])
+
+
+def random_state():
+    held = random.Random(3)
+    return held.random, held.random
+
+
+def partial_method():
+    held = []
+    return functools.partial(held.append, 1), lambda: len(held)
+
+
+def memory():
+    held = bytearray(1)
+    view = memoryview(held)
+
+    def bump():
+        view[0] += 1
+
+    return bump, lambda: held[0]
+
+
 STARTS = {
     f.__name__: f
     for f in (slots, class_attribute, global_name, global_list, nonlocal_name, counter, deep,
-              bound_method, function_attribute)
-} | {"deque": appended(deque), "bytearray": appended(bytearray)}  # fmt: skip
+              bound_method, function_attribute, masked_array, random_state, partial_method, memory)
+} | {
+    "user dict": item_of(UserDict), "chain": item_of(ChainMap),
+    "deque": appended(deque), "bytearray": appended(bytearray),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", STARTS)
@@ -159,3 +201,18 @@ def test_iterators_from_before_a_loop(name: str) -> None:
     np.testing.assert_array_equal(sl.jit(looped, target="python")(x.copy()), looped(x.copy()))
     with pytest.raises(ComputeTypeError, match="it is an iterator from before"):
         sl.jit(conditional, target="python")(x.copy())
+
+
+def test_objects_in_c_stay_as_they_are() -> None:
+    """The function ``default_rng`` has attributes that are read-only."""
+
+    def drawn(x):
+        y = np.random.default_rng(3).random()
+        if x[0] > 0:
+            y += 1
+        for i in range(6):
+            x[i] += y
+        return x
+
+    x = np.arange(6.0)
+    np.testing.assert_array_equal(sl.jit(drawn, target="python")(x.copy()), drawn(x.copy()))

@@ -188,11 +188,26 @@ def _joined(parts: Sequence[Callable[[], Any]], ends: bool) -> Any:
     value = parts[0]()
     if len(parts) == 1:
         return value
-    rest = partial(_joined, parts[1:], ends)
+    return _unless(ends, value, partial(_joined, parts[1:], ends))
+
+
+def _unless(ends: bool, value: Any, rest: Callable[[], Any]) -> Any:
+    """Return a value if its truth value is ``ends``, else what ``rest`` returns."""
     if is_unknown(value):
         then, orelse = ((lambda: value), rest) if ends else (rest, (lambda: value))
         return merged(condition_of(value), then, orelse, NOTHING)
     return value if bool(value) is ends else rest()
+
+
+def compared(
+    first: Any, compare: Callable[[Any, Any], Any], operand: Callable[[], Any], *others: Any
+) -> Any:
+    """Return ``a < b < c``: each operand runs once at most."""
+    second = operand()
+    value = compare(first, second)
+    if not others:
+        return value
+    return _unless(False, value, partial(compared, second, *others))
 
 
 def opposite(value: Any) -> Any:
@@ -227,6 +242,7 @@ __all__ = [
     "branch",
     "call",
     "choice",
+    "compared",
     "either",
     "for_loop",
     "missed",

@@ -105,12 +105,40 @@ def note_reads(
             note(statement, names_read(statement.items) - known)
             known |= set(assigned(statement.items))
             note_reads(statement.body, known, note)
+        elif isinstance(statement, ast.Try):
+            note(statement, names_read(h.type for h in statement.handlers if h.type) - known)
+            within = set(known)
+            note_reads(statement.body, within, note)
+            note_reads(statement.orelse, within, note)
+            for handler in statement.handlers:
+                note_reads(handler.body, {*known, handler.name or ""}, note)
+            note_reads(statement.finalbody, set(known), note)
+            known |= set(assigned([statement]))
+        elif isinstance(statement, ast.Match):
+            tests = [part for case in statement.cases for part in _tests(case)]
+            note(statement, names_read([statement.subject, *tests]) - known)
+            for case in statement.cases:
+                note_reads(case.body, known | _captured(case.pattern), note)
+            known |= set(assigned([statement]))
         else:
             reads = names_read([statement])
             if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
                 reads.add(statement.target.id)
             note(statement, reads - known)
             known |= set(assigned([statement]))
+
+
+def _tests(case: ast.match_case) -> list[ast.AST]:
+    """Return what a case of a ``match`` reads before its statements run."""
+    return [case.pattern] if case.guard is None else [case.pattern, case.guard]
+
+
+def _captured(pattern: ast.pattern) -> set[str]:
+    """Return the names that a pattern assigns."""
+    nodes = list(ast.walk(pattern))
+    names = {node.name for node in nodes if isinstance(node, (ast.MatchAs, ast.MatchStar))}
+    names |= {node.rest for node in nodes if isinstance(node, ast.MatchMapping)}
+    return {name for name in names if name}
 
 
 def assigned_at_once(loop: ast.For | ast.AsyncFor | ast.While) -> set[str]:
@@ -165,9 +193,11 @@ def _run_always(node: ast.AST) -> Iterator[ast.Name]:
         parts = node.values[:1]
     elif isinstance(node, ast.Compare):
         parts = [node.left, node.comparators[0]]
-    elif isinstance(node, _COMPREHENSIONS):
-        parts = [node.generators[0].iter]
-    elif isinstance(node, (*_SCOPES, ast.Try, ast.Match, ast.Assert)):
+    elif isinstance(node, (*_SCOPES, *_COMPREHENSIONS)):
+        parts = parts_around(node)
+    elif isinstance(node, ast.Match):
+        parts = [node.subject]
+    elif isinstance(node, (ast.Try, ast.Assert)):
         parts = []
     for part in parts:
         if isinstance(part, ast.Name):
@@ -181,6 +211,8 @@ def names_read(nodes: Iterable[ast.AST]) -> set[str]:
 
     >>> sorted(names_read(ast.parse("[k * t for k in x]; lambda u: u + v").body))
     ['t', 'v', 'x']
+    >>> sorted(names_read(ast.parse("[x for x in x]; lambda v=v: v").body))
+    ['v', 'x']
     """
     names: set[str] = set()
     for node in nodes:
@@ -197,7 +229,23 @@ def names_read(nodes: Iterable[ast.AST]) -> set[str]:
         elif isinstance(node, ast.ClassDef):
             own = set(assigned(node.body))
         names |= names_read(ast.iter_child_nodes(node)) - own
+        names |= names_read(parts_around(node))
     return names
+
+
+def parts_around(node: ast.AST) -> list[ast.expr]:
+    """Return the parts of a function, a class or a comprehension that run in the scope around it.
+    """
+    if isinstance(node, _COMPREHENSIONS):
+        return [node.generators[0].iter]
+    parts: list[ast.expr] = []
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        parts += node.decorator_list
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        parts += [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+    if isinstance(node, ast.ClassDef):
+        parts += [*node.bases, *(keyword.value for keyword in node.keywords)]
+    return parts
 
 
 def declared_around(body: Sequence[ast.stmt]) -> set[str]:

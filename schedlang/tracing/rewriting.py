@@ -13,13 +13,14 @@ from typing import Any
 
 from schedlang.tracing.counters import counter_of
 from schedlang.tracing.leaving import PREFIX, Flags, fits, is_left
-from schedlang.tracing.names import assigned, inside, plainly_assigned, read_first
+from schedlang.tracing.names import assigned, inside, names_read, plainly_assigned, read_first
 from schedlang.tracing.tables import names_written
 from schedlang.tracing.unassigned import Unassigned
 
 # the name by which rewritten code refers to schedlang.tracing.control
 CONTROL = "_sl_control"
 
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 # functions that look at the frame that calls them
 _OF_FRAMES = {"super", "locals", "globals", "vars", "dir", "eval", "exec", "__import__"}
 
@@ -42,6 +43,7 @@ class _Rewriter(ast.NodeTransformer):
 
     ``shared`` are the names that functions made here assign, and ``fixed`` those that are global
     or belong to a function around. In the elements of ``written`` the function writes.
+    ``functions`` has the place of each function in this one, and the names that it reads.
     """
 
     def __init__(self, tree: ast.FunctionDef) -> None:
@@ -53,6 +55,12 @@ class _Rewriter(ast.NodeTransformer):
             for name in node.names
         }
         self.written = names_written(tree.body)
+        self.functions = [
+            (_place(node), names_read([node]))
+            for statement in tree.body
+            for node in ast.walk(statement)
+            if isinstance(node, (*_FUNCTIONS, ast.GeneratorExp))
+        ]
         self.count = 0
 
     def block(
@@ -117,8 +125,9 @@ class _Rewriter(ast.NodeTransformer):
         counter = counter_of(loop) if isinstance(loop, ast.While) else None
         whole: list[ast.stmt] = list(loop.body)
         names = sorted({*assigned(whole), *(assigned([target]) if target is not None else ())})
-        live = read_first(list(after))
-        reads = read_first(whole, live & set(names))
+        by_functions = self._read_outside(loop)
+        live = read_first(list(after)) | by_functions
+        reads = read_first(whole, live & set(names)) | by_functions
         if isinstance(loop, ast.While):
             reads |= read_first([ast.Expr(loop.test)])
         if target is not None:
@@ -178,9 +187,10 @@ class _Rewriter(ast.NodeTransformer):
         self.count += 1
         at = self.count
         names = sorted({*assigned(body), *assigned(orelse)})
+        live = read_first(list(after)) | self._read_outside(statement)
         facts = {
             "names": names,
-            "live": sorted(read_first(list(after)) & set(names)),
+            "live": sorted(live & set(names)),
             "line": statement.lineno,
             "word": getattr(statement, "word", "if"),
         }
@@ -194,6 +204,14 @@ class _Rewriter(ast.NodeTransformer):
         (call,) = _parsed(f"return {text}" if returns else text, statement)
         call.value.args[0] = test  # type: ignore[attr-defined]
         return [*functions, ast.fix_missing_locations(call)]
+
+    def _read_outside(self, statement: ast.stmt) -> set[str]:
+        """Return the names that functions read that a statement does not define.
+
+        The statement may call them, and so may all that run after it.
+        """
+        own = {_place(n) for n in ast.walk(statement) if isinstance(n, (ast.expr, ast.stmt))}
+        return {name for place, names in self.functions if place not in own for name in names}
 
     def _function(
         self,
@@ -257,6 +275,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:  # noqa: N802
         self.generic_visit(node)
+        if _has_walrus(node):
+            return node
         word = "both" if isinstance(node.op, ast.And) else "either"
         parts: list[ast.expr] = [ast.Lambda(_no_arguments(), value) for value in node.values]
         new = ast.Call(_helper(word), parts, [])
@@ -271,6 +291,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:  # noqa: N802
         self.generic_visit(node)
+        if _has_walrus(node):
+            return node
         sides: list[ast.expr] = [ast.Lambda(_no_arguments(), v) for v in (node.body, node.orelse)]
         new = ast.Call(_helper("choice"), [node.test, *sides], [])
         return ast.fix_missing_locations(ast.copy_location(new, node))
@@ -282,16 +304,15 @@ class _Rewriter(ast.NodeTransformer):
             word = _helper(words[type(node.ops[0])])
             new = ast.Call(word, [node.left, node.comparators[0]], [])
             return ast.fix_missing_locations(ast.copy_location(new, node))
-        if len(node.ops) == 1 or any(
-            isinstance(v, (ast.Call, ast.NamedExpr)) for v in node.comparators[:-1]
-        ):
+        if len(node.ops) == 1 or _has_walrus(node):
             return node
-        values = [node.left, *node.comparators]
-        parts: list[ast.expr] = [
-            ast.Lambda(_no_arguments(), ast.Compare(a, [op], [b]))
-            for a, op, b in zip(values, node.ops, values[1:])
-        ]
-        new = ast.Call(_helper("both"), parts, [])
+        parts: list[ast.expr] = [node.left]
+        for op, value in zip(node.ops, node.comparators):
+            one, other = (ast.Name(f"{PREFIX}{side}", ast.Load()) for side in ("left", "right"))
+            both = ast.arguments([], [ast.arg(one.id), ast.arg(other.id)], None, [], [], None, [])
+            test: ast.expr = self.visit(ast.copy_location(ast.Compare(one, [op], [other]), node))
+            parts += [ast.Lambda(both, test), ast.Lambda(_no_arguments(), value)]
+        new = ast.Call(_helper("compared"), parts, [])
         return ast.fix_missing_locations(ast.copy_location(new, node))
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:  # noqa: N802
@@ -299,8 +320,17 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
 
+def _place(node: ast.expr | ast.stmt) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
 def _helper(name: str) -> ast.expr:
     return ast.Attribute(ast.Name(CONTROL, ast.Load()), name, ast.Load())
+
+
+def _has_walrus(node: ast.expr) -> bool:
+    """Return whether an expression assigns a name, which a lambda would keep for itself."""
+    return any(isinstance(part, ast.NamedExpr) for part in ast.walk(node))
 
 
 def _no_arguments() -> ast.arguments:

@@ -18,8 +18,10 @@ from schedlang.tracing.names import (
     assigned_at_once,
     declared_around,
     inside,
+    names_read,
     names_read_in_any_case,
     note_reads,
+    parts_around,
     read_first,
 )
 
@@ -45,7 +47,9 @@ class Unassigned:
 
         def note(statement: ast.stmt, reads: set[str]) -> None:
             risky = reads & own
-            if risky and not isinstance(statement, (ast.Try, ast.ClassDef, *_FUNCTIONS)):
+            if isinstance(statement, (ast.ClassDef, *_FUNCTIONS)):
+                risky &= names_read(parts_around(statement))
+            if risky:
                 self._reads[id(statement)] = risky
                 for name in sorted(risky):
                     self.names.setdefault(name, statement.lineno)
@@ -77,8 +81,8 @@ class Unassigned:
                 held = getattr(statement, name, None)
                 if held and not isinstance(statement, (*_FUNCTIONS, ast.ClassDef)):
                     setattr(statement, name, self.ended(held, False))
-            for handler in getattr(statement, "handlers", ()):
-                handler.body = self.ended(handler.body, False)
+            for part in _parts(statement):
+                part.body = self.ended(part.body, False)
             new.append(statement)
         if not self.names:
             return list(statements)
@@ -99,7 +103,8 @@ class Unassigned:
                 new += self._loop(statement, skipped)
                 continue
             new.append(statement)
-            if isinstance(statement, (*_FUNCTIONS, ast.ClassDef)) or not self._blocks(statement):
+            is_definition = isinstance(statement, (*_FUNCTIONS, ast.ClassDef))
+            if is_definition or not (self._blocks(statement) or _parts(statement)):
                 new += self._set(assigned([statement]), skipped, statement)
                 continue
             for name in self._blocks(statement):
@@ -107,8 +112,8 @@ class Unassigned:
             if isinstance(statement, (ast.With, ast.AsyncWith)):
                 names = assigned(statement.items)
                 statement.body = [*self._set(names, skipped, statement), *statement.body]
-            for handler in getattr(statement, "handlers", ()):
-                handler.body = self._block(handler.body, skipped)
+            for part in _parts(statement):
+                part.body = self._block(part.body, skipped)
         return new
 
     def _blocks(self, statement: ast.stmt) -> list[str]:
@@ -172,14 +177,26 @@ class _Reads(ast.NodeTransformer):
         return new
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:  # noqa: N802
+        own = {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
+        self.generic_visit(node.args)
+        node.body = _Reads(self.names - own, self.control).visit(node.body)
         return node
 
     def visit_ListComp(self, node: Any) -> ast.AST:  # noqa: N802
         own = set(assigned([part.target for part in node.generators]))
-        inner = _Reads(self.names - own, self.control)
-        return inner.generic_visit(node)
+        first = node.generators[0]
+        # the scope around evaluates this one
+        iterable, first.iter = self.visit(first.iter), ast.Constant(None)
+        _Reads(self.names - own, self.control).generic_visit(node)
+        first.iter = iterable
+        return node
 
     visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_ListComp  # noqa: N815
+
+
+def _parts(statement: ast.stmt) -> list[Any]:
+    """Return the handlers of a ``try`` or the cases of a ``match``."""
+    return [*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())]
 
 
 def _of_functions(body: Sequence[ast.stmt]) -> set[str]:

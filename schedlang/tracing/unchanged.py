@@ -7,9 +7,11 @@ happen once, or in any case. They are undone, and then refused or left to Python
 from __future__ import annotations
 
 import array
-from collections import deque
+from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
+from random import Random
 from types import (
     BuiltinMethodType,
     CellType,
@@ -34,6 +36,8 @@ from schedlang.tracing.trace import Trace
 _MOST_PARTS = 20_000
 _LEAVES = (str, bytes, bool, int, float, complex, np.generic, np.dtype, CodeType, type(None))
 _SEQUENCES = (list, deque, bytearray, array.array)
+# classes of Python's library whose objects hold parts as attributes
+_WITH_ATTRIBUTES = (SimpleNamespace, UserDict, UserList, ChainMap)
 _EMPTY = object()
 
 
@@ -64,8 +68,8 @@ class Unchanged:
     def _parts(self, value: Any) -> Iterator[Any]:
         """Yield what a value holds, and keep a copy of that if it may change."""
         if isinstance(value, np.ndarray):
-            if type(value) is np.ndarray and value.flags.writeable:
-                self._keep(_Array(value))
+            if value.flags.writeable:
+                self._keep(_Array(value if type(value) is np.ndarray else value.view(np.ndarray)))
         elif isinstance(value, (dict, set, *_SEQUENCES)):
             yield from self._keep(_Container(value))
             if is_of_user(type(value)) and hasattr(value, "__dict__"):
@@ -81,6 +85,12 @@ class Unchanged:
                 yield from self._keep(_Attributes(value))
         elif isinstance(value, (MethodType, BuiltinMethodType)):
             yield value.__self__
+        elif isinstance(value, partial):
+            yield from (value.func, value.args, value.keywords)
+        elif isinstance(value, memoryview):
+            yield value.obj
+        elif isinstance(value, Random):
+            self._keep(_Random(value))
         elif isinstance(value, ModuleType):
             return
         elif isinstance(value, type):
@@ -88,7 +98,7 @@ class Unchanged:
                 yield from self._keep(_Class(value))
         elif hasattr(type(value), "__next__"):
             self.iterators.append(value)
-        elif is_of_user(type(value)) or type(value) is SimpleNamespace:
+        elif is_of_user(type(value)) or isinstance(value, _WITH_ATTRIBUTES):
             if type(getattr(value, "__dict__", None)) is dict:
                 yield from self._keep(_Attributes(value))
             for slot in _slots(type(value)):
@@ -210,6 +220,22 @@ class _Array(_Held):
         return bool(self.value.tobytes() == before.tobytes())
 
 
+class _Random(_Held):
+    """A generator of random numbers of Python."""
+
+    def read(self) -> Any:
+        return [self.value.getstate()]
+
+    def write(self, before: Any) -> None:
+        self.value.setstate(before[0])
+
+    def parts(self, before: Any) -> Iterable[Any]:
+        return ()
+
+    def is_same(self, before: Any) -> bool:
+        return bool(self.read() == before)
+
+
 class _Cell(_Held):
     """A name of a function, which another function assigns."""
 
@@ -289,9 +315,11 @@ class _Slot(_Held):
 
 
 def _slots(kind: type) -> list[MemberDescriptorType]:
+    """Return the attributes in ``__slots__`` of a class; those of a class in C may be read-only."""
     return [
         value
         for base in kind.__mro__
+        if "__slots__" in vars(base)
         for value in vars(base).values()
         if isinstance(value, MemberDescriptorType)
     ]
@@ -302,10 +330,11 @@ def unchanged(trace: Trace, before: dict[str, Any], *parts: Callable[..., Any]) 
 
     ``before`` has the values of the names that they assign.
     """
-    cells = [cell for part in parts for cell in _cells(part).values()]
-    own = [cell for part in parts for name, cell in _cells(part).items() if name in before]
+    functions = [function for part in parts for function in _functions(part)]
+    cells = [cell for function in functions for cell in _cells(function).values()]
+    own = [cell for f in functions for name, cell in _cells(f).items() if name in before]
     uses = trace.outermost.uses
-    values = [*before.values(), *trace.containers.all(), *uses.values, *_contents(cells)]
+    values = [*before.values(), *_contents(cells), *trace.containers.all(), *uses.values]
     kept = Unchanged(values, own, uses.assigned)
     uses.iterators.update((id(value), value) for value in kept.iterators)
     return kept
@@ -331,10 +360,20 @@ def check_iterators(trace: Trace, values: Iterable[Any]) -> None:
             )
 
 
-def _cells(part: Callable[..., Any]) -> dict[str, CellType]:
-    code = getattr(part, "__code__", None)
-    names = () if code is None else code.co_freevars
-    return dict(zip(names, getattr(part, "__closure__", None) or ()))
+def _functions(part: Any) -> Iterator[FunctionType]:
+    """Yield the functions that are parts of a function, also those that are tested in turn."""
+    if isinstance(part, FunctionType):
+        yield part
+    elif isinstance(part, partial):
+        # the arguments of a body are items of the user's
+        yield from _functions(part.func if is_of_user(part.func) else part.args)
+    elif isinstance(part, tuple):
+        for inner in part:
+            yield from _functions(inner)
+
+
+def _cells(function: FunctionType) -> dict[str, CellType]:
+    return dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
 
 
 def _contents(cells: Iterable[CellType]) -> Iterator[Any]:
