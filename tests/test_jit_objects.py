@@ -125,6 +125,22 @@ def random_state():
     return held.random, held.random
 
 
+def random_generator():
+    held = np.random.default_rng(3)
+    return held.random, held.random
+
+
+def random_legacy():
+    held = np.random.RandomState(3)
+    return held.random, held.random
+
+
+def far_from_many():
+    many = [(k, [k]) for k in range(12_000)]
+    held = []
+    return (lambda: held.append(len(many))), lambda: len(held)
+
+
 def partial_method():
     held = []
     return functools.partial(held.append, 1), lambda: len(held)
@@ -143,7 +159,8 @@ def memory():
 STARTS = {
     f.__name__: f
     for f in (slots, class_attribute, global_name, global_list, nonlocal_name, counter, deep,
-              bound_method, function_attribute, masked_array, random_state, partial_method, memory)
+              bound_method, function_attribute, masked_array, random_state,
+              random_generator, random_legacy, far_from_many, partial_method, memory)
 } | {
     "user dict": item_of(UserDict), "chain": item_of(ChainMap),
     "deque": appended(deque), "bytearray": appended(bytearray),

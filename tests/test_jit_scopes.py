@@ -64,6 +64,11 @@ def walrus_in_a_test(x):
     return x[m], x[k], x[n], x[h], y, z, 1 < 2 < (h := 4), x[h]
 
 
+def classes(x):
+    a, b, t = x[0] < 2.0, float(x[0]) < 2.0, float(x[0])
+    return type(a) is np.bool_, type(b) is bool, type(t) is float, type(x[0]) is np.float64
+
+
 def operands_run_once(x):
     rng = np.random.default_rng(3)
     items = [1, 2, 3]
@@ -73,7 +78,7 @@ def operands_run_once(x):
 
 FUNCTIONS = [
     name_of_a_comprehension, name_of_a_default, closure_around_a_loop, closure_after_a_loop,
-    walrus_in_a_test, operands_run_once,
+    walrus_in_a_test, operands_run_once, classes,
 ]  # fmt: skip
 INPUTS = [np.array([1.0, 2, 3, 4, 5, 6]), np.array([-1.0, 2, 3, -4, 5, 6])]
 

@@ -252,6 +252,12 @@ def _truth(function: Any, args: Any, named: Any) -> Any:
     return truth(condition_of(args[0]))
 
 
+def _class(function: Any, args: Any, named: Any) -> Any:
+    if named or len(args) != 1 or not is_traced(args[0]):
+        return function(*args, **named)
+    return args[0].__class__
+
+
 def truth(condition: Any) -> Any:
     """Return a scalar of bool as a bool of Python."""
     return wrap(bool_of_python(plain(condition)))
@@ -273,6 +279,7 @@ CALLED: dict[Any, Callable[[Any, Any, Any], Any]] = {
     np.arange: _arange,
     complex: _number("complex128"),
     bool: _truth,
+    type: _class,
     any: _any_or_all,
     all: _any_or_all,
     round: _round,

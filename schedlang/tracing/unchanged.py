@@ -7,6 +7,7 @@ happen once, or in any case. They are undone, and then refused or left to Python
 from __future__ import annotations
 
 import array
+import pickle
 from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -55,13 +56,14 @@ class Unchanged:
         self._kept: list[tuple[_Held, Any]] = []
         self._visited: dict[int, Any] = {id(cell): cell for cell in own}
         self.iterators: list[Any] = []
-        waiting = list(values)[::-1]
+        # the objects that are reached first come first: the search may end in a large one
+        waiting = deque(values)
         while waiting and len(self._visited) < _MOST_PARTS:
-            value = waiting.pop()
+            value = waiting.popleft()
             if isinstance(value, _LEAVES) or id(value) in self._visited or is_traced(value):
                 continue
             self._visited[id(value)] = value
-            waiting += self._parts(value)
+            waiting.extend(self._parts(value))
         for module, name in names:
             self._keep(_Global(module, name))
 
@@ -89,7 +91,7 @@ class Unchanged:
             yield from (value.func, value.args, value.keywords)
         elif isinstance(value, memoryview):
             yield value.obj
-        elif isinstance(value, Random):
+        elif issubclass(type(value), (Random, np.random.Generator, np.random.RandomState)):
             self._keep(_Random(value))
         elif isinstance(value, ModuleType):
             return
@@ -221,19 +223,29 @@ class _Array(_Held):
 
 
 class _Random(_Held):
-    """A generator of random numbers of Python."""
+    """A generator of random numbers, of Python or of NumPy."""
 
     def read(self) -> Any:
-        return [self.value.getstate()]
+        if isinstance(self.value, Random):
+            return [self.value.getstate()]
+        if isinstance(self.value, np.random.RandomState):
+            return [self.value.get_state(legacy=False)]
+        return [self.value.bit_generator.state]
 
     def write(self, before: Any) -> None:
-        self.value.setstate(before[0])
+        if isinstance(self.value, Random):
+            self.value.setstate(before[0])
+        elif isinstance(self.value, np.random.RandomState):
+            self.value.set_state(before[0])
+        else:
+            self.value.bit_generator.state = before[0]
 
     def parts(self, before: Any) -> Iterable[Any]:
         return ()
 
     def is_same(self, before: Any) -> bool:
-        return bool(self.read() == before)
+        # the states of NumPy hold arrays
+        return pickle.dumps(self.read()) == pickle.dumps(before)
 
 
 class _Cell(_Held):
