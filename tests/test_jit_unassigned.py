@@ -146,6 +146,21 @@ def test_names_that_each_call_assigns_are_not_checked() -> None:
     np.testing.assert_array_equal(traced(x.copy())[0], wanted[0])
 
 
+def test_names_that_the_else_of_a_loop_reads() -> None:
+    def read_at_the_end(x):
+        for i in range(len(x)):
+            t = x[i]
+            if t > 5:
+                break
+        else:
+            x[0] = t + i
+        return x
+
+    traced = sl.jit(read_at_the_end, target="python")
+    for x in (np.arange(6.0), np.arange(7.0)):
+        np.testing.assert_array_equal(traced(x.copy()), read_at_the_end(x.copy()))
+
+
 def test_a_tensor_cannot_raise() -> None:
     with pytest.raises(ComputeTypeError, match="t of one_side .* no tensor can raise"):
         sl.trace(one_side, sl.placeholder((6,), "float64", name="x"))

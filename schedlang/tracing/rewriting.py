@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from copy import deepcopy
+from itertools import takewhile
 from typing import Any
 
 from schedlang.tracing.counters import counter_of
@@ -126,8 +127,9 @@ class _Rewriter(ast.NodeTransformer):
         whole: list[ast.stmt] = list(loop.body)
         names = sorted({*assigned(whole), *(assigned([target]) if target is not None else ())})
         by_functions = self._read_outside(loop)
-        live = read_first(list(after)) | by_functions
-        reads = read_first(whole, live & set(names)) | by_functions
+        live = read_first(list(after)) | (by_functions if _may_call(after) else set())
+        reads = read_first(whole, live & set(names))
+        reads |= by_functions - _assigned_before_calls(whole)
         if isinstance(loop, ast.While):
             reads |= read_first([ast.Expr(loop.test)])
         if target is not None:
@@ -187,7 +189,8 @@ class _Rewriter(ast.NodeTransformer):
         self.count += 1
         at = self.count
         names = sorted({*assigned(body), *assigned(orelse)})
-        live = read_first(list(after)) | self._read_outside(statement)
+        live = read_first(list(after))
+        live |= self._read_outside(statement) if _may_call(after) else set()
         facts = {
             "names": names,
             "live": sorted(live & set(names)),
@@ -326,6 +329,18 @@ def _place(node: ast.expr | ast.stmt) -> tuple[int, int]:
 
 def _helper(name: str) -> ast.expr:
     return ast.Attribute(ast.Name(CONTROL, ast.Load()), name, ast.Load())
+
+
+def _may_call(statements: Sequence[ast.AST]) -> bool:
+    """Return whether statements may run a function of the user's, or a generator."""
+    kinds = (ast.Call, ast.For, ast.comprehension)
+    return any(isinstance(node, kinds) for s in statements for node in ast.walk(s))
+
+
+def _assigned_before_calls(body: Sequence[ast.stmt]) -> set[str]:
+    """Return the names that a body assigns before it may call a function."""
+    first = takewhile(lambda s: isinstance(s, ast.Assign) and not _may_call([s]), body)
+    return set(assigned(first)) if _may_call(body) else set(assigned(body))
 
 
 def _has_walrus(node: ast.expr) -> bool:

@@ -123,8 +123,9 @@ class Unassigned:
         targets = assigned([loop.target]) if isinstance(loop, ast.For) else []
         first = {*targets, *assigned_at_once(loop)} & set(self.names)
         is_kept = fits(loop, self.fixed)
-        # unless the body needs their flags, whether the loop runs at all tells of these names
-        own = skipped | (first - read_first(loop.body)) if is_kept else skipped
+        # whether the loop runs at all tells of these names after it; the loop itself reads no flag
+        read = read_first(loop.body) | read_first(loop.orelse)
+        own = skipped | (first - read) if is_kept else skipped
         loop.body = [*self._set(targets, own, loop), *self._block(loop.body, own)]
         loop.orelse = self._block(loop.orelse, skipped)
         if not is_kept or not first - skipped:
