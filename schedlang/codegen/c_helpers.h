@@ -176,6 +176,17 @@ SL_POPCOUNT(u8) SL_POPCOUNT(u16) SL_POPCOUNT(u32) SL_POPCOUNT(u64)
 #define SL_BARRIER(x) __asm__("" : "+m"(x))
 #endif
 
+/* Arithmetic that fast math leaves as it is: in Clang all of a function, in GCC the value of an
+   expression. */
+
+#if defined(__clang__)
+#define SL_IN_ORDER _Pragma("float_control(precise, on)")
+#define SL_ORDERED(x) (x)
+#else
+#define SL_IN_ORDER
+#define SL_ORDERED(x) __builtin_assoc_barrier(x)
+#endif
+
 /* Arithmetic on floats: NaN wins in minimum and maximum, else the first zero; // and % round down. */
 
 #define SL_FLOAT(T, F)                                                                            \
@@ -252,12 +263,13 @@ SL void sl_stream_fence(void) {
     for (int l = 0; l < N; l++) v[l] = l;                                                         \
     return v;                                                                                     \
   }
-/* whether a lane is one of the first n */
+/* whether start + step * lane is below end, which may be any number; the step is above 0 */
 #define SL_FIRST(N)                                                                               \
-  SL sl_b8_##N sl_first_##N(sl_i64 n) {                                                           \
+  SL sl_b8_##N sl_first_##N(sl_i64 start, sl_i64 step, sl_i64 end) {                              \
     sl_b8_##N v;                                                                                  \
+    sl_u64 n = start < end ? ((sl_u64)end - (sl_u64)start - 1) / (sl_u64)step + 1 : 0;            \
     for (int l = 0; l < N; l++) v[l] = l;                                                         \
-    return (sl_b8_##N)(v < (sl_u8)(n < 0 ? 0 : n < N ? n : N)) & 1;                               \
+    return (sl_b8_##N)(v < (sl_u8)(n < N ? n : N)) & 1;                                           \
   }
 /* GCC takes lanes that are copied one by one for single numbers, and not for a vector; it keeps what
    is in a register where the first lane has no value yet */
@@ -419,8 +431,10 @@ SL void sl_stream_fence(void) {
 /* x * 2**n, where shifted is n + 12582912: in two factors, which overflow where the result does */
 #define SL_SCALED(N)                                                                              \
   SL sl_f32_##N sl_scaled_f32_##N(sl_f32_##N x, sl_f32_##N shifted) {                             \
+    SL_IN_ORDER                                                                                   \
     sl_i32_##N n = (sl_i32_##N)shifted - 0x4b400000, half = n >> 1;                               \
-    return x * (sl_f32_##N)((half + 127) << 23) * (sl_f32_##N)((n - half + 127) << 23);           \
+    x = SL_ORDERED(x * (sl_f32_##N)((half + 127) << 23));                                         \
+    return x * (sl_f32_##N)((n - half + 127) << 23);                                              \
   }
 #define SL_CONVERT(TO, FROM, N)                                                                   \
   SL sl_##TO##_##N sl_##TO##_of_##FROM##_##N(sl_##FROM##_##N a) {                                 \

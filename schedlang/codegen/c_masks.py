@@ -10,9 +10,14 @@ from schedlang.machine.nodes import INDEX, Num, Op, Value
 
 
 class FirstLanes(NamedTuple):
-    """The lanes below the scalar ``limit``; all others if ``negated``."""
+    """The lanes whose ``start + step * lane`` is below ``end``; all others if ``negated``.
 
-    limit: Value
+    Both are scalars, and ``step`` is above 0. One of them may be any number of an array.
+    """
+
+    start: Value
+    step: int
+    end: Value
     negated: bool
 
 
@@ -53,24 +58,16 @@ def lanes_that_hold(test: Op) -> Optional[FirstLanes]:
     a, b = _steps(test.a), _steps(test.b)
     if a is None or b is None or test.op not in ("<", ">=", "<=", ">"):
         return None
-    less = test.op in ("<", "<=")
-    # step * lane < rest, or >= rest
-    difference = a + b.negative
-    strict = test.op in ("<", ">=")
-    if difference.step < 0:
-        difference, less, strict = difference.negative, not less, test.op in (">", "<=")
-    if difference.step == 0:
+    less, strict = test.op in ("<", "<="), test.op in ("<", ">=")
+    if a.step < b.step:
+        a, b, less, strict = b, a, not less, not strict
+    step = a.step - b.step
+    if step == 0:
         return None
-    rest = difference._replace(step=0).negative
     if not strict:
-        rest = rest + _Steps(0, 1)
-    step = difference.step
-    if step == 1:
-        return FirstLanes(_value(rest), not less)
-    rest = rest + _Steps(0, step - 1)
-    if not rest.plus and not rest.minus:
-        return FirstLanes(Num(rest.number // step), not less)
-    return FirstLanes(Op("//", _value(rest), Num(step), INDEX, True), not less)
+        # at the side with a lane, which is an index: the other one may be the largest number
+        a, b = (a + _Steps(0, -1), b) if a.step else (a, b + _Steps(0, 1))
+    return FirstLanes(_value(a), step, _value(b), not less)
 
 
 def _steps(value: Value) -> Optional[_Steps]:

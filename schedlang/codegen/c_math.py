@@ -96,6 +96,7 @@ class _Translation:
         (parameter,) = (a.arg for a in node.args.args)
         known = {parameter}
         lines = [f"SL {self.kind} sl_{name}_f32_{self.lanes}({self.kind} {parameter}) {{"]
+        lines.append("  SL_IN_ORDER")
         for stmt in node.body:
             if isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Name):
                 variable = stmt.targets[0].id
@@ -141,7 +142,9 @@ class _Translation:
             return literal, _UNARY if literal.startswith("-") else _ATOM
         if name == "fma":
             product = ast.BinOp(args[0], ast.Mult(), args[1])
-            return self._binary("+", product, args[2])
+            text, level = self._binary("+", product, args[2])
+            # fast math would leave out what is added to a number to round it
+            return (f"SL_ORDERED({text})", _ATOM) if _is_rounding(args[2]) else (text, level)
         if name == "right_shift":
             return f"{self._at(args[0], 8)} >> {self.text(args[1])}", 8
         if name == "select" and (bound := _limit(args)):
@@ -188,6 +191,11 @@ def _limit(args: Sequence[ast.expr]) -> str:
         if sides == [ast.unparse(b), a.id]:
             return {ast.Gt: "at_most", ast.Lt: "at_least"}.get(type(test.ops[0]), "")
     return ""
+
+
+def _is_rounding(node: ast.expr) -> bool:
+    """Return whether an addition of a number rounds to a whole number."""
+    return isinstance(node, ast.Name) and node.id == "MAGIC"
 
 
 def _is_whole(node: ast.expr) -> bool:

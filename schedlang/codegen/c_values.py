@@ -179,7 +179,8 @@ class ValuePrinter:
             return self._function(CALLED[op], value.type, (a, b)), _ATOM
         if op in _COMPARE and lanes and (held := lanes_that_hold(value)) is not None:
             self.vector("SL_FIRST", Type("bool", lanes))
-            text = f"sl_first_{lanes}({self.text(held.limit)})"
+            bounds = self.text(held.start), str(held.step), self.text(held.end)
+            text = f"sl_first_{lanes}({', '.join(bounds)})"
             return (f"{text} ^ 1", _LEVELS["^"]) if held.negated else (text, _ATOM)
         if op in _COMPARE and lanes:
             kind, name = TAGS[a.type.dtype], _COMPARE[op]
