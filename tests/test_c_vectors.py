@@ -134,7 +134,7 @@ def test_masks_by_any_number_of_an_array() -> None:
         (n,), lambda i: tuple(sl.select(t(i, L[0]), np.int64(1), i) for t in tests), name="C"
     )
     f = sl.build(in_lanes(C[0], LANES), [L, *C], target="c")
-    assert "sl_first_8(" in f.source
+    assert "sl_first_" in f.source
     i = np.arange(n)
     for limit in (limits.min, limits.min + 3, -1, 0, 7, n, limits.max - 3, limits.max):
         for t, values in zip(tests, f(np.array([limit]))):
