@@ -168,6 +168,25 @@ def test_streamed_stores_of_a_line_stand_side_by_side() -> None:
     ][-4:]
 
 
+@needs_compiler
+def test_a_streamed_row_is_stored_before_the_next_one_reads_it() -> None:
+    A, state = sl.placeholder((4, 16), name="A"), sl.placeholder((4, 16), name="state")
+    first = sl.compute((1, 16), lambda _, j: A[0, j], name="first")
+    row = sl.compute((4, 16), lambda t, j: state[t - 1, j] * 2 + A[t, j], name="row")
+    C = sl.scan(first, row, state, inputs=[A])
+    s = sl.schedule(C)
+    s[row].vectorize(row.op.axis[1])
+    s[row].pragma(row.op.axis[1], "nontemporal")
+    s[C].unroll(s[C].leaf_axes[0])
+    f = sl.build(s, [A, C], target=sl.Target("c", vector_bytes=32))
+    a = np.arange(64, dtype="float32").reshape(4, 16)
+    want = a.copy()
+    for t in range(1, 4):
+        want[t] += 2 * want[t - 1]
+    assert "sl_vstore_stream" in f.source
+    np.testing.assert_array_equal(f(a), want)
+
+
 @pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int32", "uint16", "float16"])

@@ -27,7 +27,7 @@ def streams_together(body: Body) -> Body:
     waiting: list[Store] = []
     for number, stmt in enumerate(body):
         if isinstance(stmt, Store) and stmt.how == _STREAM:
-            if waiting and not _follows(stmt, waiting[-1]):
+            if waiting and (not _follows(stmt, waiting[-1]) or _reads(stmt, waiting[-1])):
                 arranged += waiting
                 waiting = []
             type_ = stmt.value.type
