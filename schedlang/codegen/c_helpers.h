@@ -179,7 +179,10 @@ SL_POPCOUNT(u8) SL_POPCOUNT(u16) SL_POPCOUNT(u32) SL_POPCOUNT(u64)
 /* Arithmetic that fast math leaves as it is: in Clang all of a function, in GCC the value of an
    expression. */
 
-#if defined(__clang__)
+#if defined(__wasm__)
+#define SL_IN_ORDER _Pragma("clang fp reassociate(off) reciprocal(off)")
+#define SL_ORDERED(x) (x)
+#elif defined(__clang__)
 #define SL_IN_ORDER _Pragma("float_control(precise, on)")
 #define SL_ORDERED(x) (x)
 #else
