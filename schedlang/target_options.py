@@ -151,7 +151,7 @@ def _for_triple(
         if option == "mcpu":
             cpu = value
         elif option == "mattr":
-            for name in value.split(","):
+            for name in filter(None, value.split(",")):
                 if not name.startswith("+"):
                     why, fix = f"{name!r} has no sign", f"Write -mattr=+{name}."
                     if name.startswith("-"):

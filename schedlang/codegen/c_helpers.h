@@ -185,9 +185,12 @@ SL_POPCOUNT(u8) SL_POPCOUNT(u16) SL_POPCOUNT(u32) SL_POPCOUNT(u64)
 #elif defined(__clang__)
 #define SL_IN_ORDER _Pragma("float_control(precise, on)")
 #define SL_ORDERED(x) (x)
-#else
+#elif defined(__ASSOCIATIVE_MATH__)
 #define SL_IN_ORDER
 #define SL_ORDERED(x) __builtin_assoc_barrier(x)
+#else
+#define SL_IN_ORDER
+#define SL_ORDERED(x) (x)
 #endif
 
 /* Arithmetic on floats: NaN wins in minimum and maximum, else the first zero; // and % round down. */
