@@ -20,7 +20,7 @@ from schedlang.autotune.options import (
     checked_seconds,
 )
 from schedlang.autotune.record import NO_GPU, Trial, Where, machine_for
-from schedlang.autotune.runner.task import Limits
+from schedlang.autotune.runner.task import Limits, target_data
 from schedlang.autotune.search import strategy
 from schedlang.autotune.sizes import checked_sizes
 from schedlang.autotune.state import nest_key
@@ -247,6 +247,8 @@ def tune(
     strategy(search, checked_count("seed", seed, 0, "tune"), "tune")
     checked_limits(limits, "tune")
     check_objects(executor, None, None, "tune")
+    # each search would fail for a target that no job has
+    target_data(target)
     if executor is None:
         _check_timed(name, target)
     trials_so_far = Database.open(database)
