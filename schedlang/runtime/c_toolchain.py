@@ -30,7 +30,7 @@ _SYSTEM_ONLY = ("-fopenmp", "-march=native")
 ZIG_OPTIONS = ("-fno-sanitize=all", "-Wno-parentheses")
 # the systems whose loaders take a library that ends with .so
 _SHARED = ("linux", "macos")
-# how programs end on the systems where they do
+# what the names of programs end with, on the systems where it is not empty
 _PROGRAMS = {"wasi": ".wasm", "windows": ".exe"}
 
 
