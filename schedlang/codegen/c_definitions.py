@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from schedlang.codegen.c_headers import header
 
 # the headers of a C program; the first one has the types of scalars
-HEADERS = ("c_helpers.h", "c_half.h", "c_denormals.h", "c_program.h")
+HEADERS = ("c_helpers.h", "c_vectors.h", "c_half.h", "c_denormals.h", "c_program.h")
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 _MACRO = re.compile(r"#define (\w+)\(([^)]*)\)\s*(.*)", re.DOTALL)
 _CALL = re.compile(r"\s*(SL_[A-Z0-9_]+)\(")

@@ -62,7 +62,7 @@ def has_vector_form(name: str) -> bool:
 def vector_functions(name: str, lanes: int) -> tuple[str, ...]:
     """Return the definition of a function of ``lanes`` float32, after those that it calls.
 
-    A definition is C, or a call of a macro of ``c_helpers.h``.
+    A definition is C, or a call of a macro of ``c_vectors.h``.
     """
     translation = _Translation(lanes)
     text = translation.function(name)
