@@ -104,7 +104,11 @@ LONG = (
 QUICK = [path.name for path in FILES if path.name not in LONG]
 
 
-@pytest.mark.parametrize("path", slow_but(QUICK, FILES, lambda p: p.name))
+# the test below runs all blocks of the long pages that have slow ones
+ONCE = [p for p in FILES if p.name in QUICK or "```python slow" not in p.read_text("utf-8")]
+
+
+@pytest.mark.parametrize("path", slow_but(QUICK, ONCE, lambda p: p.name))
 def test_document(
     path: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

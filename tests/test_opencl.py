@@ -213,7 +213,7 @@ def test_without_the_device_that_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 @on_a_device
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name in CASES if "pipelines" not in name])
 def test_schedules_agree_with_numpy(name: str) -> None:
     case = CASES[name]()
     np.testing.assert_allclose(built(case)(*case.inputs), case.expected, rtol=1e-5, atol=1e-5)
