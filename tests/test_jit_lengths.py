@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import schedlang as sl
 from schedlang.compute.data import from_data, to_data
 from schedlang.errors import CallError, ComputeError, ComputeTypeError, SchedlangError
+from schedlang.expr.nodes import Var
 from schedlang.tracing import specialization
 from tests.test_array_properties import expression, replayed
 
@@ -445,6 +446,27 @@ def test_the_least_value_of_a_size_is_kept_as_data() -> None:
     assert kernel(*arrays(2)).shape == (1,)
     with pytest.raises(CallError, match="n is 1 in .* must be 2 or more"):
         kernel(*arrays(1))
+
+
+@pytest.mark.parametrize("bounds", [{}, {"least": 2}, {"most": 4}, {"least": 2, "most": 4}])
+def test_the_bounds_of_a_size_are_checked_and_kept_as_data(bounds: dict[str, int]) -> None:
+    n = Var("n", **bounds)
+    x = sl.placeholder((n,), "float64", name="x")
+    doubled = sl.compute((n,), lambda i: x[i] * 2, name="doubled")
+    (copied,) = from_data(to_data([doubled]))
+    assert [getattr(copied.shape[0], b) for b in ("least", "most")] == [n.least, n.most]
+    kernel = sl.build(sl.schedule(copied), target="python")
+    for length in (1, 2, 4, 5):
+        (given,) = arrays(length)
+        fits = n.least <= length and (n.most is None or length <= n.most)
+        rule = f"n must be {n.least} or more" if length < n.least else f"n must be {n.most} or less"
+        # the second call may take the fast path
+        for f in (sl.reference(copied), kernel, kernel):
+            if fits:
+                assert np.array_equal(f(given), given * 2)
+                continue
+            with pytest.raises(CallError, match=f"n is {length}.*, but {rule}"):
+                f(given)
 
 
 RESIZED = [{}, {2: 6, 3: 5, 4: 7}, {2: 5, 3: 2, 4: 3}, {2: 9, 3: 9, 4: 9}]

@@ -30,7 +30,7 @@ from schedlang.codegen.numba_file import (
     ARRAY,
     apart_function,
     array_checks,
-    large_enough,
+    checks_of_bounds,
     out_argument,
     shape_source,
     size_helpers,
@@ -306,7 +306,7 @@ def _public(file: NetworkFile, source: NetworkSource) -> tuple[str, list[str]]:
         *size_lines(nest, names, sizes),
     ]
     for a in nest.args:
-        lines += large_enough(a, names[a]) if isinstance(a, Var) and a.is_size else []
+        lines += checks_of_bounds(a, names[a]) if isinstance(a, Var) and a.is_size else []
     for b in nest.outputs:
         lines.append(f"{INDENT}if {names[b]} is None:")
         array = f"_empty({first}, {shape_source(b, sizes)}, {b.dtype!r})"

@@ -19,6 +19,7 @@ from schedlang.diagnostics.order_hint import order_hints
 from schedlang.expr.dtypes import SHORT_FLOATS, storage_dtype
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.printer import text
+from schedlang.expr.size_bounds import bounds
 from schedlang.index.linear import Lin, to_expr
 from schedlang.ir.addresses import addresses_needed
 from schedlang.ir.aliasing import in_place_pairs
@@ -338,7 +339,7 @@ def argument_checks(
     for arg in nest.args:
         if isinstance(arg, Var):
             if arg.is_size:
-                lines += large_enough(arg, names[arg])
+                lines += checks_of_bounds(arg, names[arg])
             kind = "bool_" if arg.dtype == "bool" else arg.dtype
             scalar = f"np.{kind}({names[arg]})"
             if kind == "bfloat16":
@@ -389,13 +390,15 @@ def out_argument(outputs: Sequence[str], taken: Sequence[str]) -> tuple[list[str
     return ["out=None"], lines
 
 
-def large_enough(size: Var, name: str) -> list[str]:
-    """Return a check that raises for a size below its least value, which proofs assume."""
-    rule = f"{name if size.least else 'sizes'} must be {size.least} or more"
-    return [
-        f"    if {name} < {size.least}:",
-        f'        raise ValueError(f"{name} is {{{name}}}, but {rule}")',
-    ]
+def checks_of_bounds(size: Var, name: str) -> list[str]:
+    """Return checks that raise for a size beyond its bounds, which proofs assume."""
+    lines: list[str] = []
+    for operator, number, rule in bounds(name, size.least, size.most):
+        lines += [
+            f"    if {name} {operator} {number}:",
+            f'        raise ValueError(f"{name} is {{{name}}}, but {rule}")',
+        ]
+    return lines
 
 
 def size_lines(
@@ -413,8 +416,8 @@ def size_lines(
             lines += [f"    if {names[arg]} is None:", f"        raise TypeError({why})"]
         length = f"{names[arg]}.shape[{equation.dim}]"
         lines.append(f"    {sizes[size]} = {_solve(equation.extent, size, length, sizes)}")
-        if equation.extent != Lin.of(size) or size.least:
-            lines += large_enough(size, sizes[size])
+        if equation.extent != Lin.of(size) or size.least or size.most is not None:
+            lines += checks_of_bounds(size, sizes[size])
     return lines
 
 

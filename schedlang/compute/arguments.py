@@ -16,6 +16,7 @@ from schedlang.expr import dtypes
 from schedlang.expr.bfloat import as_float32, convert_values
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
+from schedlang.expr.size_bounds import broken_bound
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
 from schedlang.index.solving import determined_size
@@ -58,6 +59,10 @@ def bind(
             f"{what} {missing[0].name} is not given, and the shape of no argument determines it: "
             f"pass {missing[0].name}=..."
         )
+    for size in sizes:
+        rule = broken_bound(size.name, int(values[size]), size.least, size.most)
+        if rule:
+            raise CallError(f"{size.name} is {values[size]}, but {rule}")
     for tensor, array in arrays.items():
         _check_shape(tensor, array, values)
     return arrays, values

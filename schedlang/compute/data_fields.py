@@ -32,11 +32,16 @@ def as_flag(value: Any) -> bool:
     return value
 
 
-def as_least(value: Any) -> int:
-    """Return the least value of a size; raise for anything but a number from 0 on."""
+def as_bound(value: Any) -> int:
+    """Return a bound of a size; raise for anything but a number from 0 on."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ComputeError(f"the least value of a size is {shorten(value)}, not a number from 0 on")
+        raise ComputeError(f"a bound of a size is {shorten(value)}, not a number from 0 on")
     return value
+
+
+def as_bounds(least: Any, most: Any) -> tuple[int, int | None]:
+    """Return the least and the largest value of a size, which may have no largest one."""
+    return as_bound(least), None if most is None else as_bound(most)
 
 
 def as_dtype(value: Any) -> str:

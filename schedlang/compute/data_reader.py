@@ -8,7 +8,7 @@ from typing import Any
 
 from schedlang.compute.bounds import check_reads
 from schedlang.compute.combiner_laws import exceptions_of
-from schedlang.compute.data_fields import as_dtype, as_flag, as_least, as_list, as_names, shorten
+from schedlang.compute.data_fields import as_bounds, as_dtype, as_flag, as_list, as_names, shorten
 from schedlang.compute.data_writer import FORMAT, VERSION, expr_to_data
 from schedlang.compute.define import check_leaves
 from schedlang.compute.extern_data import read_extern
@@ -186,11 +186,11 @@ def _axis(
     return Axis(name, length)
 
 
-def _var(_: Reader, name: Any, dtype: Any, weak: Any, least: Any = 0) -> Var:
+def _var(_: Reader, name: Any, dtype: Any, weak: Any, least: Any = 0, most: Any = None) -> Var:
     check_name(name, "a variable")
     if as_flag(weak) and dtype != dtypes.INDEX:
         raise ComputeError(f"size {name} is {shorten(dtype)}, not int64")
-    return Var(name, as_dtype(dtype), weak, as_least(least))
+    return Var(name, as_dtype(dtype), weak, *as_bounds(least, most))
 
 
 def _const(reader: Reader, dtype: Any, value: Any, weak: Any) -> Const:

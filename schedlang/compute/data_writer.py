@@ -144,8 +144,10 @@ class Writer:
                 )
             return ["leaf", self.leaves[node]]
         if isinstance(node, Var):
-            least = [node.least] if node.least else []
-            return ["var", self.name(node.name), node.dtype, node.weak, *least]
+            bounds = [node.least] if node.least else []
+            if node.most is not None:
+                bounds = [node.least, node.most]
+            return ["var", self.name(node.name), node.dtype, node.weak, *bounds]
         if isinstance(node, Const):
             return ["const", node.dtype, _number(node.value), node.weak]
         if isinstance(node, Binary):

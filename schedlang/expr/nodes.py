@@ -136,13 +136,14 @@ class Const(Expr):
 class Var(Expr):
     """A named scalar: a symbolic size (``int64``, weak) or a scalar argument.
 
-    A size is ``least`` or more.
+    A size is ``least`` or more, and ``most`` or less, if that is a number. Calls check both.
     """
 
     name: str
     dtype: str = dtypes.INDEX
     weak: bool = True
     least: int = 0
+    most: int | None = None
 
     @property
     def is_size(self) -> bool:

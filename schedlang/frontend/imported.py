@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from schedlang.compute.data import Graph
-from schedlang.compute.graph import placeholders
+from schedlang.compute.graph import placeholders, variables
 from schedlang.compute.reference import reference
 from schedlang.compute.tensor import PlaceholderOp, Tensor, declaration, shape_text
 from schedlang.errors import CallTypeError, FrontendError
@@ -87,6 +87,11 @@ class Imported(Model):
         evaluated = reference(self.outputs)
         arrays_by_tensor = dict(zip(self.inputs, arrays))
         arrays_by_tensor.update(self.params)
+        # an input that no output reads may have a size with bounds
+        unread = [t for t in self.inputs if t not in evaluated.inputs]
+        if unread:
+            sized = tuple(variables([*self.outputs, *unread]))
+            evaluated = replace(evaluated, inputs=(*evaluated.inputs, *unread), variables=sized)
         results = evaluated(**{t.name: arrays_by_tensor[t] for t in evaluated.inputs}, **sizes)
         return self.structured(results if len(self.outputs) > 1 else (results,))
 

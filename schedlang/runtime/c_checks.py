@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schedlang.codegen.refused_sizes import Refusals
+from schedlang.expr.size_bounds import bounds
 from schedlang.index.sums import Factor, Sum
 from schedlang.ir.array_rules import ADDRESS
 from schedlang.runtime.parameters import Parameter, Signature
@@ -63,8 +64,11 @@ class Checks:
 
     def of_sizes(self) -> list[str]:
         """Return the conditions under which the sizes of a call are refused."""
-        least = {name: self.signature.least.get(name, 0) for name in self.signature.given_sizes}
-        tests = [f"{self.sizes[name]} < {number}" for name, number in least.items()]
+        tests = [
+            f"{self.sizes[name]} {operator} {number}"
+            for name in self.signature.given_sizes
+            for operator, number, _ in bounds(name, *self.signature.bounds(name))
+        ]
         used = {e for p in self.signature.parameters if not p.is_scalar for e in p.shape}
         extents = (e for e in self.signature.extents if e in used)
         tests += [f"{self.extent(e)} < 0" for e in extents]

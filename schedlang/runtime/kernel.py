@@ -88,8 +88,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         self._nest = nest
         self._binder = Binder(built.signature)
         sizes = any(p.is_size for p in built.signature.parameters)
-        least = built.signature.least
-        checked = sizes and (built.checked_by_size or sized_storage(nest).conditions or least)
+        bounded = built.signature.least or built.signature.most
+        checked = sizes and (built.checked_by_size or sized_storage(nest).conditions or bounded)
         self._fast_call: Bind | SizedCalls | None = fast_call(built.signature, bool(checked))
         if self._fast_call is None and self._binder.symbolic:
             self._fast_call = SizedCalls(built.signature, self._binder.shape)

@@ -17,6 +17,7 @@ from schedlang.errors import CallError, CallTypeError
 from schedlang.expr import dtypes
 from schedlang.expr.bfloat import as_float32, round_to_bfloat16
 from schedlang.expr.dtypes import array_dtype, storage_dtype
+from schedlang.expr.size_bounds import broken_bound
 from schedlang.index.sums import Sum, solve, value_of
 from schedlang.ir.array_rules import ADDRESS, Needed, broken_rule, flags_needed, pairs_apart
 from schedlang.runtime.constant_arrays import CheckedArrays
@@ -97,7 +98,7 @@ class Signature:
     ``extents`` gives derived extents (such as ``n + 1`` or ``n//2``) as data. ``solved`` lists
     sizes in the order in which they are found, each with the position and the dimension of the
     argument that determines it. ``single`` gives, for a derived extent of one size, that size.
-    ``least`` has the sizes that are more than 0, with the least value of each.
+    ``least`` and ``most`` have the bounds of sizes that have other bounds than 0 and none.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Signature:
     solved: tuple[tuple[str, int, int], ...]
     single: Mapping[str, str]
     least: Mapping[str, int] = field(default_factory=dict)
+    most: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def inputs(self) -> tuple[Parameter, ...]:
@@ -132,6 +134,10 @@ class Signature:
         """The names of all sizes of a call: those passed as arguments, then those from shapes."""
         passed = [p.name for p in self.parameters if p.is_size]
         return tuple(dict.fromkeys((*passed, *self.sizes)))
+
+    def bounds(self, size: str) -> tuple[int, int | None]:
+        """Return the least and the largest value of a size."""
+        return self.least.get(size, 0), self.most.get(size)
 
 
 class Binder:
@@ -293,18 +299,13 @@ class Binder:
                 if numbers.setdefault(extent, size) != size:
                     raise CallError(
                         f"{self.title}: {extent} is {numbers[extent]} in {origin[extent]} and "
-                        f"{size} "
-                        f"in dimension {k} of {p.name}"
+                        f"{size} in dimension {k} of {p.name}"
                     )
                 origin.setdefault(extent, f"dimension {k} of {p.name}")
         unsolved = self._solve(values, numbers, origin)
         for name, size in numbers.items():
-            least = self.signature.least.get(name, 0)
-            if size < least:
-                raise CallError(
-                    f"{self.title}: {name} is {size} in {origin[name]}, but "
-                    f"{name if least else 'sizes'} must be {least} or more"
-                )
+            if rule := broken_bound(name, size, *self.signature.bounds(name)):
+                raise CallError(f"{self.title}: {name} is {size} in {origin[name]}, but {rule}")
         for name in self.signature.sizes:
             if name not in numbers:
                 why = unsolved.get(name, "pass the output array too")
@@ -371,8 +372,7 @@ class Binder:
             negative = next(str(e) for e, n in zip(p.shape, extents) if n < 0)
             raise CallError(
                 f"{self.title}: {p} would have shape {extents} where {sizes_text}; write the "
-                "extent as "
-                f"sl.max({negative}, 0) to get an empty array there"
+                f"extent as sl.max({negative}, 0) to get an empty array there"
             )
         return extents
 
@@ -417,12 +417,10 @@ class Binder:
         """Check that no output overlaps another array, except pairs that are safe in place."""
         for i, k in self.pairs:
             a, b = values[i], values[k]
-            if not np.may_share_memory(a, b):
+            if not (a.nbytes and b.nbytes and np.may_share_memory(a, b)):
                 continue
             same = a.ctypes.data == b.ctypes.data and a.nbytes == b.nbytes
             if same and (i, k) in self.signature.in_place:
-                continue
-            if not a.nbytes or not b.nbytes:
                 continue
             p, q = self.signature.parameters[i], self.signature.parameters[k]
             why = "which is still read after the output is written in part"

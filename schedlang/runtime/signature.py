@@ -52,7 +52,9 @@ def signature_of(nest: Nest, in_place: frozenset[tuple[int, int]]) -> Signature:
     solved = tuple((e.size.name, e.arg, e.dim) for e in size_equations(nest))
     variables = (*nest.sizes, *(a for a in nest.args if isinstance(a, Var)))
     least = {v.name: v.least for v in variables if v.least}
-    return Signature(nest.name, tuple(parameters), sizes, in_place, extents, solved, single, least)
+    most = {v.name: v.most for v in variables if v.most is not None}
+    listed = tuple(parameters)
+    return Signature(nest.name, listed, sizes, in_place, extents, solved, single, least, most)
 
 
 def _named(end: int | Expr) -> Extent:

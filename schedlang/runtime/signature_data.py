@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from schedlang.compute.data_fields import as_dtype, as_flag, as_least, as_list, shorten
+from schedlang.compute.data_fields import as_bound, as_dtype, as_flag, as_list, shorten
 from schedlang.errors import ComputeError
 from schedlang.host import ALIGNMENTS
 from schedlang.index.sums import Factor, Sum
@@ -23,6 +23,7 @@ def to_data(signature: Signature) -> dict[str, Any]:
         "solved": [list(where) for where in signature.solved],
         "single": dict(signature.single),
         "least": dict(signature.least),
+        "most": dict(signature.most),
     }
     return {key: value for key, value in data.items() if value}
 
@@ -44,7 +45,7 @@ def from_data(data: Any) -> Signature:
 
     >>> from schedlang.runtime.parameters import Parameter, Signature
     >>> A = Parameter("A", "float32", ("n",))
-    >>> s = Signature("f", (A,), ("n",), frozenset(), {}, (), {}, {"n": 1})
+    >>> s = Signature("f", (A,), ("n",), frozenset(), {}, (), {}, {"n": 1}, {"n": 9})
     >>> from_data(to_data(s)) == s
     True
     """
@@ -72,7 +73,8 @@ def from_data(data: Any) -> Signature:
         {name: _as_sum(terms) for name, terms in named("extents").items()},
         solved,
         {name: _as_text(size) for name, size in named("single").items()},
-        {name: as_least(number) for name, number in named("least").items()},
+        {name: as_bound(number) for name, number in named("least").items()},
+        {name: as_bound(number) for name, number in named("most").items()},
     )
 
 

@@ -49,7 +49,14 @@ class SizedCalls:
             for p in signature.parameters
         )
         known = replace(
-            signature, parameters=parameters, sizes=(), extents={}, solved=(), single={}, least={}
+            signature,
+            parameters=parameters,
+            sizes=(),
+            extents={},
+            solved=(),
+            single={},
+            least={},
+            most={},
         )
         bind = fast_call(known, sizes_checked=False)
         if bind is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from schedlang.compute.tensor import PlaceholderOp, Tensor, shape_text, var
 from schedlang.errors import FrontendError, explain
 from schedlang.expr.nodes import Expr, Var
 
+# the largest size of PyTorch and of a kernel
+LARGEST = 2**63 - 1
 # extents of symbolic sizes while PyTorch traces a module: batches, and other dimensions
 _BATCH, _LENGTH = 3, 64
 
@@ -71,7 +73,7 @@ def examples_of(
     extents: dict[Var, int] = {}
     if not (batch is None or isinstance(batch, str) or isinstance(batch, Var) and batch.is_size):
         raise FrontendError(f'from_torch: batch={batch!r} must be a name or a size, sl.var("n")')
-    size_by_name: dict[str, Var] = {}
+    size_by_name = _bounded(dynamic_shapes)
     size = None if batch is None else _one(batch, size_by_name, "batch")
     spec = _by_name(signature, bound.arguments, dynamic_shapes)
     sizes: dict[str, Any] = {}
@@ -171,8 +173,36 @@ def _sizes(value: Any, spec: Any, batch: Var | None, known: dict[str, Var]) -> D
             if not isinstance(size, (str, Var)):
                 dims[place] = size
     if batch is not None and len(shape):
+        if dynamic.get(0) is not batch:
+            dims.pop(0, None)
         dynamic[0] = batch
     return Dynamic(dynamic, dims)
+
+
+def _bounded(spec: Any) -> dict[str, Var]:
+    """Return the sizes for which ``dynamic_shapes`` has a ``torch.export.Dim`` with bounds.
+
+    PyTorch keeps the branches that hold within the bounds, so a size needs them wherever it is.
+    """
+    from torch.export import Dim
+
+    dims: dict[str, Any] = {}
+    for dim in leaves(spec):
+        if not isinstance(dim, Dim) or not dim.__name__.isidentifier():
+            continue
+        other = dims.setdefault(dim.__name__, dim)
+        if (other.min, other.max) != (dim.min, dim.max):
+            raise FrontendError(
+                f"from_torch: dynamic_shapes bounds the size {dim.__name__} in two ways; give one "
+                "torch.export.Dim, or two names"
+            )
+    sizes: dict[str, Var] = {}
+    for name, dim in dims.items():
+        # a dimension without a bound has an infinity of PyTorch's
+        most = int(dim.max) if isinstance(dim.max, int) and dim.max < LARGEST else None
+        if dim.min or most is not None:
+            sizes[name] = replace(var(name), least=dim.min, most=most)
+    return sizes
 
 
 def _one(size: Any, known: dict[str, Var], option: str = "dynamic_shapes") -> Var:
@@ -180,8 +210,21 @@ def _one(size: Any, known: dict[str, Var], option: str = "dynamic_shapes") -> Va
 
     There is one size of each name.
     """
-    if isinstance(size, Var) and known.setdefault(size.name, size) is not size:
-        raise FrontendError(f"from_torch: two sizes are called {size.name}; give one, or two names")
+    if isinstance(size, Var):
+        other = known.setdefault(size.name, size)
+        if other is not size and (other.least, other.most) != (size.least, size.most):
+            raise FrontendError(
+                explain(
+                    f"from_torch: {option} with a torch.export.Dim that bounds {size.name}",
+                    f"{size.name} is a size of its own, sl.var({size.name!r}), which has no bounds",
+                    f"Give a number as this extent of the input, and Dim({size.name!r}, ...) in "
+                    "dynamic_shapes.",
+                )
+            )
+        if other is not size:
+            raise FrontendError(
+                f"from_torch: two sizes are called {size.name}; give one, or two names"
+            )
     name = size.name if isinstance(size, Var) else size
     name = name if isinstance(name, str) else getattr(name, "__name__", None)
     if not isinstance(name, str) or not name.isidentifier():
