@@ -8,9 +8,9 @@ from schedlang.expr.lazy import is_both
 from schedlang.expr.nodes import Binary, Const, Expr, Select, Unary
 from schedlang.expr.operators import COMPARISONS, OPERATORS
 from schedlang.expr.visit import postorder
-from schedlang.index.linear import Div, Lin, Mod
+from schedlang.index.linear import Div, Extreme, Lin, Mod
 from schedlang.index.ranges import Ranges
-from schedlang.index.rules import Known
+from schedlang.index.rules import Known, single_atom
 from schedlang.index.simplify import to_lin
 
 # a condition and its truth value
@@ -100,6 +100,15 @@ def joined_by(node: Expr, holds: bool) -> tuple[tuple[Expr, bool], ...]:
 
 def _difference(node: Binary, ranges: Ranges) -> Lin:
     return to_lin(node.a, ranges=ranges) - to_lin(node.b, ranges=ranges)
+
+
+def extent_inside(extent: Lin) -> Lin:
+    """Return an extent as it is inside its loop, where ``max(n - 5, 0)`` is ``n - 5``."""
+    atom = single_atom(extent)
+    if not isinstance(atom, Extreme) or atom.op != "max":
+        return extent
+    args = [arg for arg in atom.args if arg.const is None or arg.const > 0]
+    return args[0] if len(args) == 1 else extent
 
 
 def facts_of_extent(extent: Lin) -> tuple[Lin, ...]:

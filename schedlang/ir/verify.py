@@ -35,7 +35,7 @@ from schedlang.expr.dtypes import LARGEST_BYTES
 from schedlang.expr.evaluation_order import evaluations, under
 from schedlang.expr.nodes import Axis, Const, Expr, Select, Var
 from schedlang.expr.visit import postorder
-from schedlang.index.conditions import facts_of, facts_of_extent
+from schedlang.index.conditions import extent_inside, facts_of, facts_of_extent
 from schedlang.index.intervals import inside, of_expression
 from schedlang.index.linear import Lin, Opaque
 from schedlang.index.positive import at_least_one, divisors
@@ -225,7 +225,7 @@ class _Walker:
         if isinstance(loop.extent, int) and isinstance(declared, int) and loop.extent > declared:
             # simplification relies on the axis's own extent
             self.fail(f"loop {loop.axis.name} runs to {loop.extent}, but its axis to {declared}")
-        extent = to_lin(loop.extent)
+        extent = extent_inside(to_lin(loop.extent))
         self.axes.add(loop.axis)
         self.ranges.learn(loop.axis, Lin.of(0), extent - 1)
         if loop.kind in TOGETHER and extent.const != 1:

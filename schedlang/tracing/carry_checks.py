@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from schedlang.arrays.shapes import same_shape
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import ComputeError, explain
 from schedlang.expr.visit import postorder
@@ -74,7 +75,7 @@ def check_fits(carry: Carry, k: int, inner: Trace, source: LoopSource | None) ->
     """Raise unless the value after an iteration may follow that before it."""
     shapes = [v.shape if isinstance(v, Tensor) else () for v in (carry.entering, carry.leaving)]
     kinds = carry.entering.dtype, dtype_of(carry.leaving)
-    if shapes[0] == shapes[1] and kinds[0] == kinds[1]:
+    if same_shape(*shapes) and kinds[0] == kinds[1]:
         return
     part = f"part {k} of the carry" if source is None else source.names[k]
     lengths = postorder([e for e in shapes[1] if not isinstance(e, int)])

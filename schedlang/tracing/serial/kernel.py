@@ -23,6 +23,7 @@ from schedlang.tracing.serial.nest import LARGE, copied, loop_of
 from schedlang.tracing.serial.order import NotInKernel, behind, order_of, title_of
 from schedlang.tracing.serial.segments import Maker, Names
 from schedlang.tracing.serial.simpler import simpler
+from schedlang.tracing.spans import likely
 from schedlang.tracing.trace import HostLoop, run_as_current
 
 
@@ -60,10 +61,10 @@ def refusal(loop: HostLoop) -> str:
 
 
 def _check(loop: HostLoop) -> None:
-    for tensor in (*(t for _, t in loop.read), *(c.entering for c in loop.carries)):
-        if not all(isinstance(e, int) for e in tensor.shape):
-            raise NotInKernel(f"{tensor.name} has a size that only a call knows")
     with run_as_current(loop.body):
+        for tensor in (*(t for _, t in loop.read), *(c.entering for c in loop.carries)):
+            if any(likely(e) is None for e in tensor.shape):
+                raise NotInKernel(f"{tensor.name} has a size that only a call knows")
         order = order_of(loop)
     for event in order.events:
         behind(event.needs, order.slot_of)
@@ -148,11 +149,11 @@ def _argument(names: Names, value: Any, tensor: Tensor) -> Buffer:
 
 
 def with_large_first(block: Block) -> Block:
-    """Return a block with large storage allocated once, before all loops."""
+    """Return a block with storage that is large, or may be, allocated once, before all loops."""
     large: list[Stmt] = []
 
     def change(stmt: Stmt) -> Sequence[Stmt]:
-        if isinstance(stmt, Alloc) and (stmt.buffer.bytes or 0) >= LARGE:
+        if isinstance(stmt, Alloc) and (stmt.buffer.bytes is None or stmt.buffer.bytes >= LARGE):
             large.append(stmt)
             return ()
         if getattr(stmt, "kind", "") in ("parallel", "vectorize"):

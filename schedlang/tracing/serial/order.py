@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
+from schedlang.arrays.shapes import same_shape
 from schedlang.arrays.stages import tensor_of
 from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.read import Read
@@ -158,7 +159,7 @@ def _chain(
             value = start
         else:
             break
-        if value.shape != slot.shape or value.dtype != slot.dtype:
+        if not same_shape(value.shape, slot.shape) or value.dtype != slot.dtype:
             raise NotInKernel(f"{slot.name} changes its shape")
     version = slot
     if value is not slot:

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Union
 
+from schedlang.arrays.shapes import at_least_0
 from schedlang.compute.extraction import extract
 from schedlang.compute.graph import placeholders, variables
-from schedlang.compute.tensor import PlaceholderOp, Tensor
+from schedlang.compute.tensor import Extent, PlaceholderOp, Tensor
 from schedlang.expr.nodes import Axis
+from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
+from schedlang.index.relax import upper
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Alloc, Buffer, For, Stmt, walk
 from schedlang.ir.rewrite import storage, with_buffers
@@ -19,6 +22,7 @@ from schedlang.lowering.lower import lower_state
 from schedlang.target import Target
 from schedlang.tracing.scheduling import schedule_for
 from schedlang.tracing.serial.order import Computed, NotInKernel
+from schedlang.tracing.spans import of_lengths
 
 
 @dataclass
@@ -101,13 +105,22 @@ class Maker:
         return Segment((*allocs, *body.stmts), made)
 
     def local(self, buffer: Buffer, name: str, ranges: Ranges) -> Buffer:
-        """Return storage like ``buffer``, as large as any iteration needs it."""
+        """Return storage like ``buffer``, as large as any iteration of a call needs it."""
         shape = []
         for extent in buffer.shape:
-            if not isinstance(extent, int):
-                most = ranges.interval(to_lin(extent, ranges=ranges))[1]
-                if most is None:
+            if not isinstance(extent, int) and of_lengths(extent) is None:
+                extent = _most(to_lin(extent, ranges=ranges), ranges)
+                if extent is None:
                     raise NotInKernel(f"the size of {buffer.name} has no bound")
-                extent = max(most, 0)
             shape.append(extent)
         return replace(buffer, name=self.names.fresh(name), shape=tuple(shape), tensor=None)
+
+
+def _most(extent: Lin, ranges: Ranges) -> Extent | None:
+    """Return the largest value of an extent, at least 0: a number, or one over lengths."""
+    most = ranges.interval(extent)[1]
+    if most is not None:
+        return max(most, 0)
+    bound = upper(extent, ranges)
+    largest = None if bound is None else at_least_0(to_expr(bound))
+    return largest if isinstance(largest, int) or of_lengths(largest) is not None else None
