@@ -307,7 +307,7 @@ def jacobi(x):
 
 VECTORS = [shape_as_numbers, shape_in_float32, lengths_in_tests, new_arrays, slices, writes, maps,
            reductions, scans, on_the_host, arrangement, spread, statistics, choices]  # fmt: skip
-MATRICES = [softmax, triangle, rows_and_columns, jacobi]
+MATRICES = [softmax, rows_and_columns, jacobi]
 TRACED = {f: sl.jit(f, target="python", dynamic=True) for f in (*VECTORS, *MATRICES)}
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
 
@@ -336,6 +336,18 @@ def test_matrices(function: Any, n: int, m: int) -> None:
     one_trace(function, (n, m))
     # a square, and other shapes
     assert len(TRACED[function].specializations) <= 2
+
+
+def test_rows_of_a_triangle() -> None:
+    f = sl.jit(triangle, target="python")
+    for n in (5, 6, 7, 9):
+        compared(f, triangle, arrays((n, 4)))
+    assert f.lengths == "n is any length from 2 on: x.shape[0]"
+    # kernels run the loops where the number of columns is known
+    for m in (5, 6, 7):
+        compared(f, triangle, arrays((8, m)))
+    assert "x.shape[1] is 7, since a trace needs the number: a kernel runs" in f.lengths
+    assert "host" not in f.loops
 
 
 def sums(x, y):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Union
 
-from schedlang.errors import first_line, user_location
+from schedlang.errors import LoopWarning, first_line, user_location, warn_user
 from schedlang.markup.progress import note
 from schedlang.tracing.arguments import Fixed, Given, Leaf, Length
 from schedlang.tracing.specialization import Specialization
@@ -20,6 +20,8 @@ from schedlang.tracing.specialization import Specialization
 Pattern = tuple[Union[int, Length], ...]
 Make = Callable[[Given], Specialization]
 
+# begins the reason for a length that is a number so that a kernel runs a loop
+IN_KERNEL = "a kernel runs the loop at this length only; at any length,"
 # a length is symbolic when a call has its third value
 DISTINCT = 3
 
@@ -103,15 +105,21 @@ class Lengths:
         pattern = seen.fitting(lengths) or seen.pattern(lengths, self._least)
         pattern, specialization, refused = _made(pattern, lengths, call, make)
         seen.needed.update(refused)
+        names = _names(call)
+        for why in dict.fromkeys(w for w in refused.values() if w.startswith(IN_KERNEL)):
+            if self._least == 1:
+                given = " and ".join(names[k] for k, w in refused.items() if w == why)
+                _warn(specialization, f"dynamic=True has no effect on {given}, since {why}")
+        for line in specialization.program.refused if specialization.sizes else ():
+            _warn(specialization, f"{line}; each iteration copies the arrays that it changes")
         if specialization.sizes and not specialization.takes(call):
             return call.key, make(call)
         key = call.key
         if specialization.sizes:
             key = seen.keys.setdefault(pattern, with_lengths(key, pattern))
             if self._least > 1:
-                free = [name for name, e in zip(_names(call), pattern) if isinstance(e, Length)]
+                free = [name for name, e in zip(names, pattern) if isinstance(e, Length)]
                 note(f"{specialization.name} under sl.jit: one trace for any {' and '.join(free)}")
-        names = _names(call)
         reasons = tuple(
             f"{names[k]} is {lengths[k]}, since a trace needs the number: {why}"
             for k, why in seen.needed.items()
@@ -128,33 +136,46 @@ class Lengths:
         return seen
 
 
+def _warn(specialization: Specialization, text: str) -> None:
+    warn_user(f"{specialization.name}: {text}", LoopWarning)
+
+
 def _made(
     pattern: Pattern, lengths: Sequence[int], call: Given, make: Make
 ) -> tuple[Pattern, Specialization, dict[int, str]]:
     """Return what ``make`` returns with the lengths of a pattern, or with numbers where it raises.
 
-    The first result has the lengths of the trace, and the last one says what was raised for each
-    length that is a number instead.
+    A length is a number, too, where a loop runs on the host that a kernel runs with the number. The
+    first result has the lengths of the trace, and the last one says why each length that is a
+    number instead is one.
     """
     symbols = _symbols(pattern)
     kept: Pattern = tuple(lengths)
     specialization: Specialization | None = None
     refused: dict[int, str] = {}
     trials = [symbols] if len(symbols) == 1 else [symbols, *({s} for s in sorted(symbols))]
+    numbers: Specialization | None = None
     for trial in trials if symbols else ():
         wanted = _with_numbers(pattern, lengths, trial | _symbols(kept))
         try:
-            specialization = make(replace(call, key=with_lengths(call.key, wanted)))
+            symbolic = make(replace(call, key=with_lengths(call.key, wanted)))
         except Exception as error:
             refused |= dict.fromkeys(trial, _said(error))
             continue
+        if symbolic.program.refused:
+            # on the host, each iteration copies the arrays that it changes
+            numbers = make(call) if numbers is None else numbers
+            if len(numbers.program.refused) < len(symbolic.program.refused):
+                refused |= dict.fromkeys(trial, f"{IN_KERNEL} {symbolic.program.refused[0]}")
+                continue
+        specialization = symbolic
         kept = wanted
         refused = {s: why for s, why in refused.items() if s not in trial}
         if trial == symbols:
             break
     if specialization is None:
         # raises if the function is wrong
-        specialization = make(call)
+        specialization = make(call) if numbers is None else numbers
     reasons = {
         k: refused[e.number]
         for k, e in enumerate(pattern)

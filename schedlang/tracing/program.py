@@ -27,7 +27,7 @@ from schedlang.tracing.recurrence import little_work
 from schedlang.tracing.repeated import run_repeated
 from schedlang.tracing.serial.kernel import SerialKernel, refusal
 from schedlang.tracing.serial.order import NotInKernel
-from schedlang.tracing.trace import HostLoop, Trace, Value
+from schedlang.tracing.trace import HostLoop, Trace, Value, run_as_current
 
 Key = Union[Tensor, Var]
 # returns the kernel of outputs, with these inputs first
@@ -99,7 +99,8 @@ class LoopCall:
 class Program:
     """Steps over numbered values: first the inputs, then ``constants``, then what steps make.
 
-    ``returned`` are the positions of the results.
+    ``returned`` are the positions of the results. ``refused`` are lines of text about loops that
+    were planned as serial inside a kernel and run on the host.
     """
 
     inputs: int
@@ -107,6 +108,7 @@ class Program:
     steps: tuple[Step, ...]
     returned: tuple[int, ...]
     count: int
+    refused: tuple[str, ...] = ()
 
     @property
     def kernels(self) -> list[Kernel]:
@@ -381,16 +383,23 @@ def plan(
     constants = trace.constants if trace.around is None else []
     for constant, _ in constants:
         planner.add(constant)
+    refused: list[str] = []
     for loop in trace.loops:
         try:
             _add_serial(loop, planner)
         except NotInKernel as why:
-            _say_host(loop, str(why))
-            _warn_of_little_work(loop, str(why))
-            planner.steps.append(_loop(loop, planner))
+            said = _say_host(loop, str(why))
+            refused += said
+            if not (said and trace.outermost.lengths):
+                # a trace for one length may replace this one
+                _warn_of_little_work(loop, str(why))
+            call = _loop(loop, planner)
+            planner.steps.append(call)
+            refused += call.body.refused
     returned = tuple(planner.need(results))
     arrays = tuple(np.ascontiguousarray(a) for _, a in constants)
-    return Program(len(inputs), arrays, tuple(planner.steps), returned, planner.count)
+    steps = tuple(planner.steps)
+    return Program(len(inputs), arrays, steps, returned, planner.count, tuple(refused))
 
 
 def _add_serial(loop: HostLoop, planner: Planner) -> None:
@@ -409,17 +418,21 @@ def _add_serial(loop: HostLoop, planner: Planner) -> None:
     planner.steps.append(KernelCall(made.kernel, (*read, *starts, *scalars), results))
 
 
-def _say_host(loop: HostLoop, reason: str) -> None:
-    """Change what ``f.loops`` says of a loop that no kernel runs after all."""
-    if loop.form:
-        lines = loop.body.outermost.forms
-        said = f"{loop.form.partition(': ')[0]}: on the host, since {reason}"
-        lines[:] = [line.replace(loop.form, said) for line in lines]
+def _say_host(loop: HostLoop, reason: str) -> list[str]:
+    """Change what ``f.loops`` says of a loop that no kernel runs after all; return the new line."""
+    if not loop.form:
+        return []
+    lines = loop.body.outermost.forms
+    said = f"{loop.form.partition(': ')[0]}: on the host, since {reason}"
+    lines[:] = [line.replace(loop.form, said) for line in lines]
+    return [said]
 
 
 def _warn_of_little_work(loop: HostLoop, reason: str) -> None:
     """Warn of a loop on the host whose iterations take less time than calls of their kernels."""
-    if loop.body.loops or not (loop.tested or reason) or not little_work(loop):
+    with run_as_current(loop.body):
+        is_little = not loop.body.loops and (loop.tested or reason) and little_work(loop)
+    if not is_little:
         return
     of, hint = f"{loop.body.outermost.title}: the loop over {loop.user_index[0]}", ""
     if loop.tested:

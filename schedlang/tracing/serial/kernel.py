@@ -51,7 +51,9 @@ def refusal(loop: HostLoop) -> str:
     """
     if loop.tested:
         return "the number of its iterations depends on elements"
-    if loop.stops and isinstance(loop.hi, int) and loop.hi - loop.lo > MOST_STOPPED:
+    with run_as_current(loop.body):
+        most = likely(loop.hi) if loop.stops else None
+    if most is not None and most - loop.lo > MOST_STOPPED:
         return "elements may end it long before the end of its range"
     try:
         _check(loop)

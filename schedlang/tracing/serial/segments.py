@@ -14,7 +14,7 @@ from schedlang.compute.tensor import Extent, PlaceholderOp, Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
-from schedlang.index.relax import upper
+from schedlang.index.relax import relax
 from schedlang.index.simplify import to_lin
 from schedlang.ir.nodes import Alloc, Buffer, For, Stmt, walk
 from schedlang.ir.rewrite import storage, with_buffers
@@ -121,6 +121,8 @@ def _most(extent: Lin, ranges: Ranges) -> Extent | None:
     most = ranges.interval(extent)[1]
     if most is not None:
         return max(most, 0)
-    bound = upper(extent, ranges)
+    bound: Lin | None = extent
+    for index, (lo, hi) in reversed(ranges.known.items()):
+        bound = None if bound is None else relax(bound, index, lo, hi, ranges, up=True)
     largest = None if bound is None else at_least_0(to_expr(bound))
     return largest if isinstance(largest, int) or of_lengths(largest) is not None else None
