@@ -122,7 +122,7 @@ def _most(extent: Lin, ranges: Ranges) -> Extent | None:
     if most is not None:
         return max(most, 0)
     bound: Lin | None = extent
-    for index, (lo, hi) in reversed(ranges.known.items()):
+    for index, (lo, hi) in reversed([*ranges.known.items()]):
         bound = None if bound is None else relax(bound, index, lo, hi, ranges, up=True)
     largest = None if bound is None else at_least_0(to_expr(bound))
     return largest if isinstance(largest, int) or of_lengths(largest) is not None else None
