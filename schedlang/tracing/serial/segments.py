@@ -109,9 +109,10 @@ class Maker:
         shape = []
         for extent in buffer.shape:
             if not isinstance(extent, int) and of_lengths(extent) is None:
-                extent = _most(to_lin(extent, ranges=ranges), ranges)
-                if extent is None:
+                most = _most(to_lin(extent, ranges=ranges), ranges)
+                if most is None:
                     raise NotInKernel(f"the size of {buffer.name} has no bound")
+                extent = most
             shape.append(extent)
         return replace(buffer, name=self.names.fresh(name), shape=tuple(shape), tensor=None)
 
