@@ -56,7 +56,7 @@ class Function:
 
     A function with ``own_cpu`` has an intrinsic for CPUs that is written by hand, in
     ``intrinsics/cpu/vmath.py``, for the sake of speed or accuracy; ``COMPILED`` there lists its
-    Python functions, and ``codegen/c_math.py`` translates those of float32 for vectors in C.
+    Python functions, and ``codegen/c_math.py`` translates the float32 ones for vectors in C.
     Without a ``library``, it also needs an intrinsic in ``intrinsics/gpu/libdevice.py``, a
     function in ``codegen/c_helpers.h``, and its true value in ``tests/exhaustive_math.py``.
 

@@ -327,7 +327,7 @@ class _Slot(_Held):
 
 
 def _slots(kind: type) -> list[MemberDescriptorType]:
-    """Return the attributes in ``__slots__`` of a class; those of a class in C may be read-only."""
+    """Return the attributes in ``__slots__`` of a class; a class in C may have read-only ones."""
     return [
         value
         for base in kind.__mro__

@@ -31,7 +31,7 @@ _WORDS = (
 
 @contextmanager
 def in_words_of_ufunc(name: str, parameters: Sequence[str]) -> Iterator[None]:
-    """Reword the errors of a function over numbers, and those of Python on our expressions."""
+    """Reword the errors of a function over numbers, and Python's errors on our expressions."""
     try:
         yield
     except SchedlangError as error:
