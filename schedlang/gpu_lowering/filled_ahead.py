@@ -55,16 +55,16 @@ NOTE = "there is a next tile"
 
 def with_copies(block: Block) -> Block:
     """Return ``block`` with the buffers that ask for copies filled ahead."""
-    doubled = {
+    several = {
         s.buffer: replace(with_rows(s.buffer, s.buffer.copies), copies=1, asynchronous=False)
         for s, _ in walk(block)
         if isinstance(s, Alloc) and s.buffer.copies > 1
     }
-    if not doubled:
+    if not several:
         return block
     used: set[Buffer] = set()
-    rewritten = _doubled(block, doubled, _uses(block), used)
-    single = [b for b in doubled if b not in used]
+    rewritten = _filled_ahead(block, several, _uses(block), used)
+    single = [b for b in several if b not in used]
     for buffer in single:
         # the tail of a cut loop is a single tile without a next one
         if not any(b.tensor is buffer.tensor for b in used):
@@ -72,7 +72,7 @@ def with_copies(block: Block) -> Block:
     rewritten = with_buffers(
         rewritten, {b: replace(b, copies=1, asynchronous=False) for b in single}
     )
-    return _stored(rewritten, {b: c for b, c in doubled.items() if b in used})
+    return _stored(rewritten, {b: c for b, c in several.items() if b in used})
 
 
 def no_next_tile(buffer: Buffer) -> BuildError:
@@ -89,27 +89,27 @@ def no_next_tile(buffer: Buffer) -> BuildError:
     )
 
 
-def _stored(block: Block, doubled: Mapping[Buffer, Buffer]) -> Block:
+def _stored(block: Block, several: Mapping[Buffer, Buffer]) -> Block:
     """Return ``block`` with all copies allocated in front: the first fill precedes the loop."""
 
     def without(stmt: Stmt) -> Stmt:
-        return Block() if isinstance(stmt, Alloc) and stmt.buffer in doubled else stmt
+        return Block() if isinstance(stmt, Alloc) and stmt.buffer in several else stmt
 
     rest = deep(block, without)
     assert isinstance(rest, Block)
-    allocs = (s for s, _ in walk(block) if isinstance(s, Alloc) and s.buffer in doubled)
-    copies = (Alloc(doubled[s.buffer], number=s.number) for s in allocs)
+    allocs = (s for s, _ in walk(block) if isinstance(s, Alloc) and s.buffer in several)
+    copies = (Alloc(several[s.buffer], number=s.number) for s in allocs)
     return Block((*copies, *rest.stmts))
 
 
-def _doubled(
-    block: Block, doubled: Mapping[Buffer, Buffer], uses: Uses, used: set[Buffer]
+def _filled_ahead(
+    block: Block, several: Mapping[Buffer, Buffer], uses: Uses, used: set[Buffer]
 ) -> Block:
     """Return ``block`` with fills moved ahead; add the buffers with copies to ``used``."""
 
     def change(stmt: Stmt) -> list[Stmt]:
         if isinstance(stmt, For):
-            return _loop(stmt, doubled, uses, used)
+            return _loop(stmt, several, uses, used)
         return [with_each(stmt, change)]
 
     return replace_statements(block, change)
@@ -126,23 +126,23 @@ def _uses(stmt: Stmt) -> Uses:
     return uses
 
 
-def _fills(stmt: Stmt, doubled: Mapping[Buffer, Buffer]) -> set[Buffer]:
+def _fills(stmt: Stmt, several: Mapping[Buffer, Buffer]) -> set[Buffer]:
     """Return the buffers with copies that ``stmt`` writes; empty if it writes others too."""
     written = written_buffers(stmt)
-    return written if written and written <= set(doubled) else set()
+    return written if written and written <= set(several) else set()
 
 
 def _separate_fills(
-    stmts: Sequence[Stmt], doubled: Mapping[Buffer, Buffer]
+    stmts: Sequence[Stmt], several: Mapping[Buffer, Buffer]
 ) -> tuple[list[Stmt], list[Stmt]]:
     """Separate the fills that depend on nothing else in the loop from the other statements."""
     fills: list[Stmt] = []
     rest: list[Stmt] = []
     # a fill one iteration ahead must not read what the other statements write
-    written = {b for s in stmts if not _fills(s, doubled) for b in written_buffers(s)}
+    written = {b for s in stmts if not _fills(s, several) for b in written_buffers(s)}
     touched: set[Buffer] = set()
     for stmt in stmts:
-        filled = _fills(stmt, doubled)
+        filled = _fills(stmt, several)
         if filled and not filled & touched and written.isdisjoint(_uses(stmt)):
             fills.append(stmt)
             continue
@@ -152,11 +152,11 @@ def _separate_fills(
     return fills, rest
 
 
-def _loop(loop: For, doubled: Mapping[Buffer, Buffer], uses: Uses, used: set[Buffer]) -> list[Stmt]:
+def _loop(loop: For, several: Mapping[Buffer, Buffer], uses: Uses, used: set[Buffer]) -> list[Stmt]:
     """Return the loop with its independent fills moved ahead."""
     trim = trim_loop(loop)
-    fills, rest = _separate_fills(trim.body.stmts, doubled)
-    filled = {b for s in fills for b in _fills(s, doubled)}
+    fills, rest = _separate_fills(trim.body.stmts, several)
+    filled = {b for s in fills for b in _fills(s, several)}
     inside = _uses(loop.body)
     later = read_buffers(Block((*rest, *fills)))
     # the buffer must be used in this loop only, and be read in it
@@ -164,15 +164,15 @@ def _loop(loop: For, doubled: Mapping[Buffer, Buffer], uses: Uses, used: set[Buf
         filled = set()
     extent = to_lin(loop.extent)
     if loop.kind != "serial" or not filled or not rest or extent.const == 1:
-        return [replace(loop, body=_doubled(loop.body, doubled, uses, used))]
+        return [replace(loop, body=_filled_ahead(loop.body, several, uses, used))]
     now = Lin.of(loop.axis)
-    others = {b: d for b, d in doubled.items() if b not in filled}
-    after = _doubled(Block(tuple(rest)), others, uses, used)
+    others = {b: d for b, d in several.items() if b not in filled}
+    after = _filled_ahead(Block(tuple(rest)), others, uses, used)
     used |= filled
 
     start, stop = to_lin(trim.start), to_lin(trim.stop)
-    job = _Job(loop, fills, doubled, filled, start, stop)
-    using = _with_copy_index(after, doubled, job.rows(now))
+    job = _Ahead(loop, fills, several, filled, start, stop)
+    using = _with_copy_index(after, several, job.rows(now))
     staged = [s for s in fills if not _is_asynchronous(s)]
     waiting, reads, stores = _through_registers(job, staged)
     first = job.first(staged, 0)
@@ -191,12 +191,12 @@ def _loop(loop: For, doubled: Mapping[Buffer, Buffer], uses: Uses, used: set[Buf
 
 
 @dataclass(frozen=True, eq=False)
-class _Job:
+class _Ahead:
     """The fills of a loop from tile ``start`` to tile ``stop``."""
 
     loop: For
     fills: Sequence[Stmt]
-    doubled: Mapping[Buffer, Buffer]
+    several: Mapping[Buffer, Buffer]
     filled: set[Buffer]
     start: Lin
     stop: Lin
@@ -210,7 +210,7 @@ class _Job:
         if not fills:
             return []
         at = self.start + turn
-        stmts = _filling(fills, self.loop.axis, at, self.doubled, self.rows(at))
+        stmts = _filling(fills, self.loop.axis, at, self.several, self.rows(at))
         count = (self.stop - self.start).const
         if count is not None and turn < count:
             return stmts
@@ -221,7 +221,7 @@ class _Job:
     def ahead(self, fills: Sequence[Stmt], turns: int) -> list[Stmt]:
         """Return fills for a later iteration, if there is such an iteration."""
         at = Lin.of(self.loop.axis) + turns
-        stmts = _filling(fills, self.loop.axis, at, self.doubled, self.rows(at))
+        stmts = _filling(fills, self.loop.axis, at, self.several, self.rows(at))
         return [self.guarded(stmts, turns)]
 
     def guarded(self, stmts: Sequence[Stmt], turns: int) -> If:
@@ -232,7 +232,7 @@ class _Job:
 
 
 def _through_registers(
-    job: _Job, fills: Sequence[Stmt]
+    job: _Ahead, fills: Sequence[Stmt]
 ) -> tuple[list[Stmt], list[Stmt], list[Stmt]]:
     """Return storage in registers, the reads of the next tile to there, and the stores."""
     if not fills:
@@ -285,7 +285,7 @@ def _filling(
     stmts: Sequence[Stmt],
     axis: Axis,
     iteration: Lin,
-    doubled: Mapping[Buffer, Buffer],
+    several: Mapping[Buffer, Buffer],
     rows: Mapping[Buffer, Expr],
 ) -> list[Stmt]:
     def plain(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
@@ -294,13 +294,13 @@ def _filling(
 
     fills = [substitute(s, {axis: to_expr(iteration)}) for s in stmts]
     fills = [relocate(s, plain) for s in fills] if iteration.const is not None else fills
-    return [_with_copy_index(s, doubled, rows) for s in fills]
+    return [_with_copy_index(s, several, rows) for s in fills]
 
 
 def _with_copy_index(
-    stmt: Stmt, doubled: Mapping[Buffer, Buffer], rows: Mapping[Buffer, Expr]
+    stmt: Stmt, several: Mapping[Buffer, Buffer], rows: Mapping[Buffer, Expr]
 ) -> Stmt:
     def moved_to(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]] | None:
-        return (doubled[buffer], (rows[buffer], *at)) if buffer in rows else None
+        return (several[buffer], (rows[buffer], *at)) if buffer in rows else None
 
     return relocate(stmt, moved_to)

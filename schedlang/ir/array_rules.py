@@ -70,7 +70,7 @@ class AddressRule:
     """The rule for an array with a tile that an instruction needs at an address.
 
     The array starts at a multiple of some bytes. ``there`` is the test of NumPy's arrays, true of
-    one that starts elsewhere. ``broken``, ``fix`` and ``fix_output`` are those of an
+    one that starts elsewhere. ``broken``, ``fix`` and ``fix_output`` mean the same as in an
     :class:`ArrayRule`. In all texts, ``UNIT`` stands for the bytes, and ``NAME`` for the array.
     """
 

@@ -1,4 +1,4 @@
-"""What an operator keeps of its latest calls: graphs and kernels, by shapes and dtypes."""
+"""The graphs and kernels that an operator keeps of its latest calls, by shapes and dtypes."""
 
 from __future__ import annotations
 

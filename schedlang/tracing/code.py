@@ -32,7 +32,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Uses:
-    """What the code of functions names, also of those that it names in turn.
+    """The names in the code of functions, and of the functions that these name in turn.
 
     ``assigned`` are the global names that it assigns, each with the names of its module, and
     ``iterators`` those from before a loop or an ``if`` that it can reach, by their ``id``.
