@@ -92,18 +92,18 @@ def masked_access(how: str, tag: str, element: str, lanes: int, whole: str) -> t
     each = f"for (int l = 0; l < {lanes}; l++)"
     wide = f"-__builtin_convertvector(m, {mask})"
     # an int64_t is a long, and the instruction's lane a long long
-    taken = f"(long long __attribute__((vector_size({size * lanes}))))m" if tag == "f64" else "m"
+    operand = f"(long long __attribute__((vector_size({size * lanes}))))m" if tag == "f64" else "m"
     end = f"{tag}_{lanes}"
     if how == "vload_masked":
         takes = f"const {element} *a"
         heads = [f"SL {kind} sl_vload_{x}_{end}({takes}, " for x in ("where", "masked")]
-        own = f"return __builtin_ia32_maskload{suffix}((const {kind} *)a, {taken});"
+        own = f"return __builtin_ia32_maskload{suffix}((const {kind} *)a, {operand});"
         lane = [f"{kind} v;", f"{each} v[l] = m[l] ? a[l] : 0;", "return v;"]
         by_bytes = f"return sl_vload_where_{end}(a, {wide});"
     else:
         takes = f"{element} *a, {kind} v"
         heads = [f"SL void sl_vstore_{x}_{end}({takes}, " for x in ("where", "masked")]
-        own = f"__builtin_ia32_maskstore{suffix}(({kind} *)a, {taken}, v);"
+        own = f"__builtin_ia32_maskstore{suffix}(({kind} *)a, {operand}, v);"
         lane = [f"{each} if (m[l]) a[l] = v[l];"]
         by_bytes = f"sl_vstore_where_{end}(a, v, {wide});"
     head = f"{heads[0]}{mask} m) {{"

@@ -86,11 +86,11 @@ class ValuePrinter:
         self.made[f"SL_ROUND({moved}, {get}, {put})" if rounded else f"SL_MOVE({moved})"] = None
         every = f"({kind}, {memory(dtype)}, {type_.lanes}, {get}, {put})"
         if how in ("vload_masked", "vstore_masked"):
-            made = [f"SL_{how.upper()}{every}"]
+            needed = [f"SL_{how.upper()}{every}"]
             if not rounded:
                 mask = TAGS[self.mask(type_)]
-                made = [*masked_access(how, kind, memory(dtype), type_.lanes, mask)]
-            self.made.update(dict.fromkeys(made))
+                needed = [*masked_access(how, kind, memory(dtype), type_.lanes, mask)]
+            self.made.update(dict.fromkeys(needed))
         elif how == "vstore_stream":
             self.made[f"SL_VSTORE_STREAM{f'_ROUNDED{every}' if rounded else f'({moved})'}"] = None
         else:

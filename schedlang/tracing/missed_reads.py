@@ -68,7 +68,7 @@ def raise_where(trace: Trace, flag: Any, text: str) -> None:
 def code_of(trace: Trace) -> tuple[list[Any], tuple[str, ...]]:
     """Return a result that is the number of the first name missed in a call, 0 if there is none.
 
-    The second result has a text for each number, from 1 on. Without names, there is no result.
+    The second result has a text for each number, from 1 on. If there are no names, both are empty.
     """
     texts = tuple(dict.fromkeys(text for _, text in trace.missed))
     code: Any = 0

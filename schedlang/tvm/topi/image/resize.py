@@ -356,7 +356,7 @@ def _sampling(
 
 
 def _at_least_1(unit: Extent) -> Extent:
-    """Return a divisor, which may be less only where there is no output, or one at 0."""
+    """Return ``unit``, or 1 where it is less: then there is no output, or one at 0."""
     return unit if isinstance(unit, int) else extent(call("max", unit, 1))
 
 
