@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 from schedlang.codegen.refused_sizes import Refusals
 from schedlang.expr.size_bounds import bounds
@@ -27,6 +28,9 @@ def value_text(terms: Sum, names: Mapping[str, str], wide: bool = False) -> str:
     '8 * sl_quotient(n + 1, 2) - 3'
     >>> value_text(((4, ("n", "n")), (-3, ())), {"n": "n"}, wide=True)
     '(long double)4 * n * n - 3'
+    >>> most = "max", (((1, ("n",)),), ((1, ("m",)),), ((2, ()),))
+    >>> value_text(((1, (most,)),), {"n": "n", "m": "m"})
+    'sl_maximum_i64(sl_maximum_i64(n, m), 2)'
     """
     text = ""
     for coef, product in terms:
@@ -47,7 +51,9 @@ def _factor_text(factor: Factor, names: Mapping[str, str]) -> str:
     if isinstance(factor, str):
         return names[factor]
     op, args = factor
-    return f"{_OPERATORS[op]}({', '.join(value_text(arg, names) for arg in args)})"
+    first, *others = (value_text(arg, names) for arg in args)
+    # a function of the program takes two operands, a minimum of sizes any number
+    return reduce(lambda text, other: f"{_OPERATORS[op]}({text}, {other})", others, first)
 
 
 @dataclass(frozen=True)
