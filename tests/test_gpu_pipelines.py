@@ -18,6 +18,7 @@ from schedlang.ir.nodes import Barrier, Block, Commit, Stmt, walk
 from schedlang.ir.rewrite import deep
 from tests.conftest import Golden
 from tests.gpu_schedules import gemm, numbers
+from tests.marks import compiles
 
 
 def row_sums(
@@ -124,6 +125,7 @@ def test_pipelines_of_unlike_length_wait_for_the_shorter_one() -> None:
     np.testing.assert_allclose(f.check(*case.inputs), case.expected, rtol=1e-5)
 
 
+@compiles
 def test_wide_copies_of_short_floats() -> None:
     def prepare(tile: Any) -> None:
         tile.vectorize(tile.split(tile.op.axis[1], factor=8)[1])
@@ -137,6 +139,7 @@ def test_wide_copies_of_short_floats() -> None:
     assert "cp.async.cg.shared.global" in code.ptx and code.resources.spill_bytes == 0
 
 
+@compiles
 def test_machine_code_has_copies_and_waits() -> None:
     s, args = row_sums(16, 64, 8, lambda tile: tile.pipeline(4))
     (code,) = sl.build(s, args, target=sl.Target("cuda", arch="sm_90")).machine_code.values()

@@ -6,7 +6,7 @@ A graph whose operators all have a form needs it only to replace what writes int
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from schedlang.frontend.torch.layers import word_of
@@ -19,14 +19,17 @@ _NEW = frozenset({
 })  # fmt: skip
 
 
-def make_functional(program: Any, has_form: Callable[[Any], bool]) -> bool:
+def make_functional(
+    program: Any, has_form: Callable[[Any], bool], known: Collection[Any] = ()
+) -> bool:
     """Replace in-place operators by functional ones if each node then has a form.
 
     Return whether it has. An operator may write into its operand if nothing else reads that.
+    ``known`` are nodes that need no form, because their values are known.
     """
     targets: dict[Any, Any] = {}
     for node in program.graph.nodes:
-        if node.op in ("placeholder", "output") or has_form(node):
+        if node.op in ("placeholder", "output") or node in known or has_form(node):
             continue
         target = _functional(node)
         if target is None or not _is_read_once(node.args[0], targets):

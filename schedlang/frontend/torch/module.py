@@ -13,6 +13,7 @@ from schedlang.errors import FrontendError, explain, missing_extra
 from schedlang.frontend.imported import Imported
 from schedlang.frontend.model_names import Names
 from schedlang.frontend.node_stages import layers_of
+from schedlang.frontend.torch.constant_parts import ConstantParts, constant_parts
 from schedlang.frontend.torch.converting import Conversion, has_form
 from schedlang.frontend.torch.examples import Examples, examples_of, leaves
 from schedlang.frontend.torch.exporting import check_module, decompose, export
@@ -64,7 +65,14 @@ def from_torch(
         )
     check_module(module)
     examples = examples_of(module, example_inputs, kwargs, batch, dynamic_shapes)
-    return _imported(_exported(module, examples), examples)
+    program = export(module, examples)
+    known = ConstantParts()
+    if not make_functional(program, has_form):
+        known = constant_parts(program, has_form) or known
+        if not make_functional(program, has_form, known.nodes):
+            program, known = decompose(program), ConstantParts()
+    _check_mutations(program.graph_signature)
+    return _imported(program, examples, known)
 
 
 def with_refusals(
@@ -77,7 +85,10 @@ def with_refusals(
     """
     check_module(module)
     examples = examples_of(module, example_inputs, None, None, dynamic_shapes)
-    program = _exported(module, examples, restricted=True)
+    program = export(module, examples, restricted=True)
+    if not make_functional(program, has_form):
+        program = decompose(program)
+    _check_mutations(program.graph_signature)
     names = Names()
     inputs = _inputs(program, examples, names)
     weights, _ = params_of(_weights(program), names)
@@ -85,22 +96,13 @@ def with_refusals(
     return program.module(), conversion.refusals(list(program.graph.nodes))
 
 
-def _exported(module: Any, examples: Examples, restricted: bool = False) -> Any:
-    """Return the program of a module, whose operators have a form if they can have one."""
-    program = export(module, examples, restricted)
-    if not make_functional(program, has_form):
-        program = decompose(program)
-    _check_mutations(program.graph_signature)
-    return program
-
-
-def _imported(program: Any, examples: Examples) -> Imported:
+def _imported(program: Any, examples: Examples, known: ConstantParts) -> Imported:
     names = Names()
     inputs = _inputs(program, examples, names)
-    weights, arrays = params_of(_weights(program), names)
+    constants = [(node, node.name, value) for node, value in known.values]
+    weights, arrays = params_of([*_weights(program), *constants], names)
     conversion = Conversion({**inputs, **weights}, names)
-    nodes = list(program.graph.nodes)
-    conversion.run(nodes)
+    conversion.run([n for n in program.graph.nodes if n not in known.nodes])
     outputs, structure = _outputs(program, conversion, names)
     read = {*placeholders(outputs)}
     arrays = {**arrays, **conversion.arrays}
