@@ -78,8 +78,8 @@ def main() -> None:
 
     out = np.empty_like(image)
     for name, f in (("recomputed", before), ("sliding, vectorized and parallel", after)):
-        got = f(image, 1.5, out).astype(np.int16)
-        difference = np.abs(got - with_numpy(image, 1.5))
+        pixels = f(image, 1.5, out).astype(np.int16)
+        difference = np.abs(pixels - with_numpy(image, 1.5))
         # A fused multiply-add rounds once where NumPy rounds twice, so a few pixels differ by 1.
         assert difference.max() <= 1 and (difference > 0).mean() < 1e-4
         print(f"{name}: {milliseconds(f, image, 1.5, out):.3f} ms")

@@ -80,21 +80,21 @@ def main() -> None:
     def by_name(pictures: np.ndarray) -> Any:
         return f(X=pictures, W1=w1, b1=b1, W2=w2, b2=b2)
 
-    found, expected = by_name(unseen), with_numpy(unseen, weights)
-    np.testing.assert_array_equal(found, expected)
-    accuracy = float((found == truth).mean())
+    labels, expected = by_name(unseen), with_numpy(unseen, weights)
+    np.testing.assert_array_equal(labels, expected)
+    accuracy = float((labels == truth).mean())
     assert accuracy > 0.93
     print(f"{accuracy:.1%} of {len(truth)} test digits are right. NumPy gives the same answers.")
     for k in (0, 1):
         print("\n".join("".join(" .:+*#@"[int(v * 6.99)] * 2 for v in r)
-                        for r in unseen[k].reshape(8, 8)), f"\n    is a {found[k]}")  # fmt: skip
+                        for r in unseen[k].reshape(8, 8)), f"\n    is a {labels[k]}")  # fmt: skip
     assert by_name(np.ascontiguousarray(unseen[:1]))[0] == expected[0]
     # For so small a network the call costs the most: it checks arguments and wakes threads. NumPy's
     # few library calls are faster for one digit, and with few cores for each of these batches.
     for count in (1, 32, len(truth)):
         part = np.ascontiguousarray(unseen[:count])
         ours, numpys = milliseconds(by_name, part), milliseconds(with_numpy, part, weights)
-        print(f"{count:>4} digits: {ours * 1e3:8.1f} µs, NumPy {numpys * 1e3:8.1f} µs")
+        print(f"{count:>4} at a time: {ours * 1e3:8.1f} µs, NumPy {numpys * 1e3:8.1f} µs")
 
 
 if __name__ == "__main__":

@@ -140,12 +140,12 @@ def main() -> None:
         f = sl.build(s, [A, B, C], target="cuda-emulator")
         np.testing.assert_allclose(f(a, b), a @ b, rtol=1e-5)
         np.testing.assert_allclose(f.check(a, b), a @ b, rtol=1e-5)
-        found = f.counters(a, b)["C"]
+        counters = f.counters(a, b)["C"]
         print(f"\n{variant.__name__}: {variant.__doc__}\n\n{s}\n\n{f.program}")
         lines.append(
-            f"{variant.__name__:15s}{found.global_loads:9,}{found.global_bytes / 1024:9,.0f}"
-            f"{found.shared_loads + found.shared_stores:9,}{found.bank_conflicts:10,}"
-            f"{found.barriers:10,}"
+            f"{variant.__name__:15s}{counters.global_loads:9,}{counters.global_bytes / 1024:9,.0f}"
+            f"{counters.shared_loads + counters.shared_stores:9,}{counters.bank_conflicts:10,}"
+            f"{counters.barriers:10,}"
         )
     print("\nThe CUDA source of the last schedule:\n")
     print(sl.build(s, [A, B, C], target="cuda").source)

@@ -45,20 +45,20 @@ with tempfile.TemporaryDirectory() as folder:
     print(f"\n{ours}")
 
     # Without a template, general tactics generate the space from the stages of the computation.
-    found = sl.autotune(C, trials=4, database=database, resume=False)
-    print(f"\n2. the generated space\n\n{found}")
-    print(f"\n3. the best schedule, as Python code\n\n{found.schedule.as_python()}")
-    print(f"\n4. the best schedule, as a loop nest\n\n{found.schedule}")
+    search = sl.autotune(C, trials=4, database=database, resume=False)
+    print(f"\n2. the generated space\n\n{search}")
+    print(f"\n3. the best schedule, as Python code\n\n{search.schedule.as_python()}")
+    print(f"\n4. the best schedule, as a loop nest\n\n{search.schedule}")
 
     # A later program looks the best schedule up in the database by its computation.
     best = sl.best(C, database=database)
     print(f"\n5. the best trial in the database took {best.seconds * 1e6:.0f} µs")
-    page = found.report(Path(folder) / "tuning.html")
+    page = search.report(Path(folder) / "tuning.html")
     print(f"6. the report of the search is a page of {page.stat().st_size >> 10} KiB")
 
 # The search compared every candidate with the NumPy oracle. We check the best one again.
 a, b = (np.random.default_rng(n).random((N, N), dtype=np.float32) for n in (0, 1))
-np.testing.assert_allclose(found.kernel(a, b), a @ b, rtol=1e-4)
+np.testing.assert_allclose(search.kernel(a, b), a @ b, rtol=1e-4)
 
 # Exercise: add a knob, knobs.choice("pack", [False, True]), that packs B as lesson 2 does by hand.
 # Search with trials=40. Which decision matters most? ours.report shows it.

@@ -130,7 +130,7 @@ def profile() -> sl.plot.Picture:
     sums = sl.compute(
         (rows, columns), lambda y, x: roots[y, x] + roots[y + 1, x] + roots[y + 2, x], name="sums"
     )
-    found = {}
+    profiles = {}
     for strips in (3, 30):
         s = sl.schedule(sums)
         strip, _ = s[sums].split(sums.op.axis[0], nparts=strips)
@@ -139,8 +139,9 @@ def profile() -> sl.plot.Picture:
             s[tensor].vectorize(s[tensor].split(tensor.op.axis[1], factor=16)[1])
         s[sums].parallel(strip)
         f = sl.build(s)
-        found[f"{strips} strips"] = f.profile(np.ones((rows + 2, columns), "float32"), repeat=200)
-    return sl.plot.profile(found)
+        ones = np.ones((rows + 2, columns), "float32")
+        profiles[f"{strips} strips"] = f.profile(ones, repeat=200)
+    return sl.plot.profile(profiles)
 
 
 def pictures() -> dict[str, sl.plot.Picture]:
@@ -186,11 +187,11 @@ def measured() -> dict[str, sl.plot.Picture]:
     a, b = (rng.random((lesson.N, lesson.N), dtype=np.float32) for _ in range(2))
     steps = (lesson.naive, lesson.tiled, lesson.vectorized, lesson.packed, lesson.parallel)
     times = {step.__name__: sl.evaluate(sl.build(step()), a, b) for step in steps}
-    found = sl.autotune(lesson.C, trials=48)
+    search = sl.autotune(lesson.C, trials=48)
     return {
         "profile": profile(),
         "roofline": sl.plot.roofline(times),
-        "search": sl.plot.search(found),
+        "search": sl.plot.search(search),
     }
 
 
@@ -213,19 +214,19 @@ def main() -> None:
     folder = Path(options.to)
     folder.mkdir(parents=True, exist_ok=True)
     print(blur("strips"))
-    found = pictures()
+    drawn = pictures()
     if options.measure:
-        found |= measured()
+        drawn |= measured()
     try:
-        for name, picture in found.items():
+        for name, picture in drawn.items():
             save(picture, folder / f"pictures-{name}.png")
             print(f"\n{name}: {picture.caption}")
-        found["order-operands"].save(folder / "pictures-order.gif")
-        found["order-operands"].save(folder / "pictures-order.html")
+        drawn["order-operands"].save(folder / "pictures-order.gif")
+        drawn["order-operands"].save(folder / "pictures-order.html")
     except MissingExtraError as error:
         raise SystemExit(str(error)) from None
     # what the pictures show, as numbers
-    root, inline, strips, window = found["placement"].data
+    root, inline, strips, window = drawn["placement"].data
     assert root.computed == window.computed == strips.distinct == (HEIGHT + 2) * WIDTH
     assert strips.computed == 3 * 6 * WIDTH and inline.computed == 3 * HEIGHT * WIDTH
     print(f"\nThe pictures are in {folder.resolve()}; pictures-order.html plays in a browser.")

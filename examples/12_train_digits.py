@@ -137,8 +137,8 @@ def main() -> None:
         part = np.zeros((BATCH, PIXELS), np.float32)
         rows = unseen[at : at + BATCH]
         part[: len(rows)] = rows
-        found = digit(X=part, W1=w1, b1=b1, W2=w2, b2=b2)
-        right += int((found[: len(rows)] == truth[at : at + BATCH]).sum())
+        labels = digit(X=part, W1=w1, b1=b1, W2=w2, b2=b2)
+        right += int((labels[: len(rows)] == truth[at : at + BATCH]).sum())
     accuracy = right / len(truth)
     print(f"{accuracy:.1%} of {len(truth)} digits that it has not seen are right.")
     assert accuracy > 0.95

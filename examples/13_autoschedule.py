@@ -27,9 +27,9 @@ def dense() -> list[sl.Tensor]:
 def main() -> None:
     tensors = dense()
     Y = tensors[-1]
-    found = sl.autoschedule.choose(Y)
-    print(f"from: {found.origin} {found.note}")
-    s = found.schedule
+    chosen = sl.autoschedule.choose(Y)
+    print(f"from: {chosen.origin} {chosen.note}")
+    s = chosen.schedule
     print(s)
     print(s.as_python())
 
@@ -37,7 +37,7 @@ def main() -> None:
     arrays = [rng.random(t.shape, dtype="float32") for t in tensors[:-1]]
     x, w, b = arrays
     want = np.maximum(x @ w + b, 0)
-    plain, fast = (sl.build(made, tensors) for made in (sl.schedule(Y), s))
+    plain, fast = (sl.build(schedule, tensors) for schedule in (sl.schedule(Y), s))
     for kernel in (plain, fast):
         np.testing.assert_allclose(kernel(*arrays), want, rtol=1e-4)
     for name, kernel in (("no schedule", plain), ("autoschedule", fast)):
