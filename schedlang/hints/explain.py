@@ -139,8 +139,8 @@ def explain(what: Any, *arrays: Any, target: Any = None) -> Explanation:
     >>> A, B = (sl.placeholder((256, 256), name=n) for n in "AB")
     >>> k = sl.reduce_axis(256, name="k")
     >>> C = sl.compute((256, 256), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
-    >>> found = sl.explain(sl.schedule(C), target=sl.Target("cpu", vector_bytes=32))
-    >>> advice = next(a for a in found.advice if "stride" in a.text)
+    >>> explanation = sl.explain(sl.schedule(C), target=sl.Target("cpu", vector_bytes=32))
+    >>> advice = next(a for a in explanation.advice if "stride" in a.text)
     >>> print(advice.text)
     the inner loop k accesses B[k, j] with a stride of 1,024 B: each access is in a cache line of \
 its own

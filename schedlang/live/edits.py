@@ -93,8 +93,8 @@ def edit(text: str, start: Schedule) -> Edited:
     >>> import schedlang as sl
     >>> A = sl.placeholder((8,), name="A")
     >>> C = sl.compute((8,), lambda i: A[i] + 1, name="C")
-    >>> made = edit("o, i = s[C].split(C.op.axis[0], factor=4)\\ns[C].unroll(i)", sl.schedule(C))
-    >>> [step.primitive for step in made.schedule.steps]
+    >>> edited = edit("o, i = s[C].split(C.op.axis[0], factor=4)\\ns[C].unroll(i)", sl.schedule(C))
+    >>> [step.primitive for step in edited.schedule.steps]
     ['split', 'unroll']
     >>> edit("s[C].unroll(C.op.axis[0])\\nopen('x')", sl.schedule(C))
     Traceback (most recent call last):

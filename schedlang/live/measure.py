@@ -168,21 +168,21 @@ class Measurer:
                 # the event loop of a page that was closed meanwhile
                 self._changed(steps)
 
-    def _timing(self, found: Measured) -> Timing:
-        if found.outcome == "ok":
-            return Timing(OK, found.seconds, found.quiet)
+    def _timing(self, trial: Measured) -> Timing:
+        if trial.outcome == "ok":
+            return Timing(OK, trial.seconds, trial.quiet)
         limits = self._task.limits
         what = {
             "build timed out": f"Building the kernel took more than {limits.build:g} s.",
             "run timed out": f"A call took more than {limits.run:g} s.",
-            "build failed": f"The kernel was not built: {found.detail}",
-            "run failed": f"A call of the kernel failed: {found.detail}",
-            "wrong answer": f"The result is wrong: {found.detail}",
-            "out of memory": f"The kernel needs too much memory: {found.detail}",
-            "crashed": f"The process that measures crashed: {found.detail}. Measure again to start "
+            "build failed": f"The kernel was not built: {trial.detail}",
+            "run failed": f"A call of the kernel failed: {trial.detail}",
+            "wrong answer": f"The result is wrong: {trial.detail}",
+            "out of memory": f"The kernel needs too much memory: {trial.detail}",
+            "crashed": f"The process that measures crashed: {trial.detail}. Measure again to start "
             "another one.",
         }
-        return Timing(FAILED, text=what.get(found.outcome, f"{found.outcome}: {found.detail}"))
+        return Timing(FAILED, text=what.get(trial.outcome, f"{trial.outcome}: {trial.detail}"))
 
 
 def timing_data(timing: Timing) -> dict[str, Any]:

@@ -239,9 +239,9 @@ def steps_tried(state: State, target: Target) -> Iterator[tuple[Steps, NextStep]
         return
 
 
-def steps_part(found: Sequence[NextStep]) -> dict[str, Any]:
+def steps_part(steps: Sequence[NextStep]) -> dict[str, Any]:
     """Return next steps, the most promising first, as the page lists them."""
-    steps = [
+    listed = [
         {
             "primitive": s.primitive,
             "stage": s.stage,
@@ -249,9 +249,9 @@ def steps_part(found: Sequence[NextStep]) -> dict[str, Any]:
             "speedup": s.speedup,
             "meaning": MEANINGS[s.primitive],
         }
-        for s in found
+        for s in steps
     ]
-    return {"steps": steps}
+    return {"steps": listed}
 
 
 def refused_part(state: State) -> dict[str, Any]:

@@ -275,8 +275,8 @@ class Client:
     What it is told before it is greeted follows the greeting, which makes a page forget the rest.
     """
 
-    def __init__(self, made: Any) -> None:
-        self.socket = made
+    def __init__(self, listener: Any) -> None:
+        self.socket = listener
         self._waiting: asyncio.Queue[Message] = asyncio.Queue()
         self._early: list[Message] | None = []
 
@@ -319,7 +319,7 @@ def serve(
 
 
 async def _served(
-    session: Session, made: socket.socket, token: str, ready: Callable[[str], None] | None
+    session: Session, listener: socket.socket, token: str, ready: Callable[[str], None] | None
 ) -> None:
-    server = Server(session, made, token)
+    server = Server(session, listener, token)
     await server.run(lambda: ready(server.url) if ready is not None else None)

@@ -28,7 +28,7 @@ def printable(text: str) -> str:
     >>> print(printable("a\\x1b[31mb"))
     a\\x1b[31mb
     """
-    return _UNSHOWN.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _UNSHOWN.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def escape(text: object) -> str:

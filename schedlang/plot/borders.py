@@ -14,14 +14,14 @@ from schedlang.plot.touches import Level, Touches
 LINES = ((1.8, "thick"), (1.0, "medium"), (0.5, "thin"))
 
 
-def lines_of(found: Touches) -> list[tuple[Level, int]]:
+def lines_of(touches: Touches) -> list[tuple[Level, int]]:
     """Return the loops whose iterations have visible borders, each with the number of its line.
 
     A loop that changes at every element has none. In each dimension the outermost loop has line 0.
     """
     drawn: list[tuple[Level, int]] = []
     used = {0: 0, 1: 0}
-    for level in found.levels:
+    for level in touches.levels:
         moves = shares(as_rows(level.iteration))
         if max(moves) == 0 or max(moves) > 0.5:
             continue

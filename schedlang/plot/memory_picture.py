@@ -103,34 +103,34 @@ def _accesses(
     return Accesses(title, trace, tuple(used), serving_levels(trace, used), reuse_distances(trace))
 
 
-def _caption(found: Sequence[Accesses]) -> str:
+def _caption(accesses: Sequence[Accesses]) -> str:
     text = (
         "Above: each access, by its cache line in the array; the colour is the level that serves "
         "it. Below: distinct lines between two accesses to one line; a grey line is what a cache "
         "holds. "
     )
-    for one in found:
+    for one in accesses:
         names = [*(f"L{k}" for k in range(1, len(one.caches) + 1)), "memory"]
         shares = ", ".join(f"{name} {share:.1%}" for name, share in zip(names, one.shares))
         text += f"\n{one.title + ': ' if one.title else ''}{len(one.trace):,} accesses: {shares}."
     return text
 
 
-def _drawn(found: Sequence[Accesses], title: str, caption: str) -> Any:
+def _drawn(accesses: Sequence[Accesses], title: str, caption: str) -> Any:
     from matplotlib.lines import Line2D
 
-    levels = max(len(one.caches) for one in found)
+    levels = max(len(one.caches) for one in accesses)
     colours = [*LEVELS[:levels], RED]
     names = [*(f"L{k}" for k in range(1, levels + 1)), "memory"]
     marks = [
         Line2D([], [], marker="s", linestyle="", color=c, label=f"served by {n}")
         for c, n in zip(colours, names)
     ]
-    arrays = list(dict.fromkeys(name for one in found for name in one.trace.buffers))
+    arrays = list(dict.fromkeys(name for one in accesses for name in one.trace.buffers))
     rows = len(arrays)
     figure = sheet(PANEL * rows + BELOW, title, caption, marks=marks)
-    grid = figure.add_gridspec(rows + 1, len(found), height_ratios=[PANEL] * rows + [BELOW])
-    for column, one in enumerate(found):
+    grid = figure.add_gridspec(rows + 1, len(accesses), height_ratios=[PANEL] * rows + [BELOW])
+    for column, one in enumerate(accesses):
         for row, name in enumerate(arrays):
             axes = figure.add_subplot(grid[row, column])
             _panel(axes, one, name, [*colours[: len(one.caches)], RED])

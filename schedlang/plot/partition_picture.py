@@ -25,7 +25,7 @@ _WORDS = {"product": "blue are convolutions and products", "reduction": "orange 
 
 
 @public
-def partition(found: Partition) -> Picture:
+def partition(parts: Partition) -> Picture:
     """Return a picture of a partition; a part stands below all that it reads.
 
     A box has the name of a part, the shape of its result, its operations and the number of its
@@ -46,22 +46,22 @@ def partition(found: Partition) -> Picture:
     # other pictures do not need the packages behind it
     from schedlang.networks.partition import Partition
 
-    if not isinstance(found, Partition):
+    if not isinstance(parts, Partition):
         raise ComputeTypeError(
-            f"sl.plot.partition({text_of(found)}): give a partition, such as net.partition"
+            f"sl.plot.partition({text_of(parts)}): give a partition, such as net.partition"
         )
-    if not 0 < len(found) <= MOST_PARTS:
+    if not 0 < len(parts) <= MOST_PARTS:
         raise PlotError(
             explain(
                 "partition(...)",
-                f"the network has {len(found)} parts, and a picture 1 to {MOST_PARTS}",
+                f"the network has {len(parts)} parts, and a picture 1 to {MOST_PARTS}",
                 "Print it, or look at its graph(), which networkx can cut.",
             )
         )
-    graph = found.graph()
-    boxes = layered_boxes(graph, lambda name, x, layer: _box(found, found[name], x, layer))
-    kinds = [_WORDS[kind] for kind in COLOURS if any(part.kind == kind for part in found)]
-    title = f"Parts of {', '.join(t.name for t in found.outputs)}"
+    graph = parts.graph()
+    boxes = layered_boxes(graph, lambda name, x, layer: _box(parts, parts[name], x, layer))
+    kinds = [_WORDS[kind] for kind in COLOURS if any(part.kind == kind for part in parts)]
+    title = f"Parts of {', '.join(t.name for t in parts.outputs)}"
     caption = (
         "Each box is one kernel. Arrows go from producer to consumer, with the bytes that are "
         f"passed on. {'; '.join(kinds).capitalize()}. Thick frames are outputs."
@@ -69,12 +69,12 @@ def partition(found: Partition) -> Picture:
     return Picture(title, caption, boxes, lambda: draw_graph(graph, boxes, title, caption, COLOURS))
 
 
-def _box(found: Partition, part: Part, x: float, layer: int) -> StageBox:
+def _box(parts: Partition, part: Part, x: float, layer: int) -> StageBox:
     shapes = [f"{t.dtype}[{', '.join(map(str, t.shape))}]" for t in part.writes]
     more = f", and {len(shapes) - 1} more" if len(shapes) > 1 else ""
     count = len(part.stages)
     lines = (shapes[0] + more, _work(part), f"{count} stage{'s' * (count != 1)}")
-    output = any(t in found.outputs for t in part.writes)
+    output = any(t in parts.outputs for t in part.writes)
     return StageBox(part.name, lines, part.kind, output, x, layer)
 
 

@@ -52,8 +52,8 @@ def placement(
     >>> C = sl.compute((4,), lambda i: B[i] + B[i + 1] + B[i + 2], name="C")
     >>> s = sl.schedule(C)
     >>> s[B].compute_at(s[C], C.op.axis[0])
-    >>> (found,) = sl.plot.placement(s, element=2).data
-    >>> found.now, found.computed, found.distinct, found.bytes
+    >>> (placement,) = sl.plot.placement(s, element=2).data
+    >>> placement.now, placement.computed, placement.distinct, placement.bytes
     (array([0, 0, 1, 1, 1, 0]), 12, 6, 12)
 
     The idea comes from the pictures in Halide's lesson 8 (halide-lang.org, "Scheduling multi-stage
@@ -73,29 +73,31 @@ def placement(
     return Picture(title, caption, moments, lambda: _drawn(moments, title, caption), movie)
 
 
-def _caption(found: Sequence[Placed]) -> str:
-    one = found[0]
+def _caption(placements: Sequence[Placed]) -> str:
+    one = placements[0]
     text = (
         f"Above: {one.producer}; below: {one.consumer}. Black dots are the elements that this step "
         f"reads, and computes. Orange was computed in this iteration of the loop that both share; "
         f"hatched red was computed again. The green frame is the storage "
         f"of {one.producer} at this step."
     )
-    if any(max(as_rows(grid).shape) > WINDOW for p in found for grid in (p.now, p.consumer_now)):
+    if any(
+        max(as_rows(grid).shape) > WINDOW for p in placements for grid in (p.now, p.consumer_now)
+    ):
         text += f" Drawn in part: {WINDOW} rows and columns around the element."
     return text
 
 
-def _drawn(found: Sequence[Placed], title: str, caption: str) -> Any:
-    columns = max(len(found), 2)
+def _drawn(placements: Sequence[Placed], title: str, caption: str) -> Any:
+    columns = max(len(placements), 2)
     each = WIDTH / columns
-    above = max(_height(p.now, p.read, each) for p in found)
-    below = max(_height(p.consumer_now, p.consumer_now, each) for p in found)
+    above = max(_height(p.now, p.read, each) for p in placements)
+    below = max(_height(p.consumer_now, p.consumer_now, each) for p in placements)
     figure = sheet(above + below + 1.75, title, caption, marks=_marks())
     axes = figure.subplots(2, columns, squeeze=False, height_ratios=(above + 0.5, below))
-    for place in axes[:, len(found) :].ravel():
+    for place in axes[:, len(placements) :].ravel():
         place.set_axis_off()
-    for one, (top, bottom) in zip(found, axes.T):
+    for one, (top, bottom) in zip(placements, axes.T):
         _producer(top, one, each)
         _consumer(bottom, one)
     return figure

@@ -105,10 +105,10 @@ def _times(title: str, one: Profile) -> Times:
     return Times(title, one.seconds, parts, loops)
 
 
-def _stages(found: Sequence[Times]) -> tuple[list[str], int]:
+def _stages(times: Sequence[Times]) -> tuple[list[str], int]:
     """Return the stages that get a colour, in order, and how many others there are."""
     total: dict[str, float] = {}
-    for one in found:
+    for one in times:
         for name, seconds in one.parts.items():
             if name not in (WAITING, OTHER):
                 total[name] = total.get(name, 0.0) + seconds
@@ -116,13 +116,13 @@ def _stages(found: Sequence[Times]) -> tuple[list[str], int]:
     return [name for name in total if name in longest], len(total) - len(longest)
 
 
-def _caption(found: Sequence[Times], others: int) -> str:
+def _caption(times: Sequence[Times], others: int) -> str:
     text = "Each bar is one call, and its parts are the times of the stages."
-    if any(WAITING in one.parts for one in found):
+    if any(WAITING in one.parts for one in times):
         text += " Hatched: parallel loops start their threads and wait for the slowest."
     if others:
         text += f" The {MOST_STAGES} longest stages have a colour; {others} more are grey."
-    loops = [loop for one in found for loop in one.loops]
+    loops = [loop for one in times for loop in one.loops]
     if loops:
         text += (
             " Below: how long each thread of a parallel loop worked; the loop takes as long as its "
@@ -133,16 +133,16 @@ def _caption(found: Sequence[Times], others: int) -> str:
     return text
 
 
-def _drawn(found: Sequence[Times], stages: Sequence[str], title: str, caption: str) -> Any:
-    loops = [(one.title, loop) for one in found for loop in one.loops]
-    heights = [CALL * len(found) + AXIS]
+def _drawn(times: Sequence[Times], stages: Sequence[str], title: str, caption: str) -> Any:
+    loops = [(one.title, loop) for one in times for loop in one.loops]
+    heights = [CALL * len(times) + AXIS]
     heights += [THREAD * min(len(loop.threads), MOST_THREADS) + AXIS for _, loop in loops]
     colours = dict(zip(stages, KINDS))
-    figure = sheet(sum(heights), title, caption, marks=_key(found, colours))
+    figure = sheet(sum(heights), title, caption, marks=_key(times, colours))
     axes = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights, sharex=True)[:, 0]
-    _calls(axes[0], found, colours)
+    _calls(axes[0], times, colours)
     for place, (call, loop) in zip(axes[1:], loops):
-        name = loop.title if len(found) == 1 else f"{call}: {loop.title}"
+        name = loop.title if len(times) == 1 else f"{call}: {loop.title}"
         _threads(place, name, loop.threads[:MOST_THREADS])
     from matplotlib.ticker import FuncFormatter
 
@@ -151,11 +151,11 @@ def _drawn(found: Sequence[Times], stages: Sequence[str], title: str, caption: s
     return figure
 
 
-def _key(found: Sequence[Times], colours: Mapping[str, str]) -> list[Any]:
+def _key(times: Sequence[Times], colours: Mapping[str, str]) -> list[Any]:
     from matplotlib.patches import Patch
 
     marks = [Patch(facecolor=colour, label=printable(name)) for name, colour in colours.items()]
-    stages_drawn = {name for one in found for name in one.parts}
+    stages_drawn = {name for one in times for name in one.parts}
     if stages_drawn - {*colours, WAITING, OTHER}:
         marks.append(Patch(facecolor=LINE, label="other stages"))
     if WAITING in stages_drawn:
@@ -168,14 +168,14 @@ def _key(found: Sequence[Times], colours: Mapping[str, str]) -> list[Any]:
                 label="starting and waiting",
             )
         )
-    if any(one.parts.get(OTHER, 0.0) > IN_KEY * one.seconds for one in found):
+    if any(one.parts.get(OTHER, 0.0) > IN_KEY * one.seconds for one in times):
         marks.append(Patch(facecolor=SOFT, label="outside of loops"))
     return marks
 
 
-def _calls(axes: Any, found: Sequence[Times], colours: Mapping[str, str]) -> None:
-    longest = max(one.seconds for one in found)
-    for row, one in enumerate(found):
+def _calls(axes: Any, times: Sequence[Times], colours: Mapping[str, str]) -> None:
+    longest = max(one.seconds for one in times)
+    for row, one in enumerate(times):
         left = 0.0
         for name, seconds in one.parts.items():
             waits = name == WAITING
@@ -210,8 +210,8 @@ def _calls(axes: Any, found: Sequence[Times], colours: Mapping[str, str]) -> Non
             fontsize=7.5,
             fontweight="bold",
         )
-    axes.set_yticks(range(len(found)), [one.title for one in found])
-    axes.set_ylim(len(found) - 0.5, -0.5)
+    axes.set_yticks(range(len(times)), [one.title for one in times])
+    axes.set_ylim(len(times) - 0.5, -0.5)
     axes.set_xlim(0, 1.12 * longest)
     _plain(axes)
 

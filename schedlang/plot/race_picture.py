@@ -71,8 +71,8 @@ in between (stage B)
     return Picture(title, caption, clash, lambda: _drawn(clash.grid, title, caption))
 
 
-def _sentence(found: Race) -> str:
-    text = printable(str(found))
+def _sentence(race: Race) -> str:
+    text = printable(str(race))
     return text[0].upper() + text[1:]
 
 

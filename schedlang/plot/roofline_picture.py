@@ -145,14 +145,14 @@ def _measured(dtype: str, known: Facts) -> Ceilings:
     return ceilings(dtype)
 
 
-def _caption(found: Roofline) -> str:
+def _caption(roofline: Roofline) -> str:
     text = (
-        f"The black line is what this machine allows. Left of {number(found.ridge)} flops per "
-        f"byte, memory ({number(found.ceilings.gbps)} GB/s, a copy) is the bound; right of it, "
-        f"arithmetic ({number(found.ceilings.gflops)} GFLOP/s of multiply-adds). The bytes are "
+        f"The black line is what this machine allows. Left of {number(roofline.ridge)} flops per "
+        f"byte, memory ({number(roofline.ceilings.gbps)} GB/s, a copy) is the bound; right of it, "
+        f"arithmetic ({number(roofline.ceilings.gflops)} GFLOP/s of multiply-adds). The bytes are "
         "those of the arguments, each moved once."
     )
-    best = max(found.points, key=lambda p: p.fraction)
+    best = max(roofline.points, key=lambda p: p.fraction)
     text += f" Best: {best.title}, at {_percent(best.fraction)} of what {best.bound} allows"
     return f"{text}, since its arguments stay in a cache." if best.fraction > 1 else f"{text}."
 
@@ -161,23 +161,23 @@ def _percent(part: float) -> str:
     return f"{part:.1%}" if part < 0.02 else f"{part:.0%}"
 
 
-def _drawn(found: Roofline, title: str, caption: str) -> Any:
+def _drawn(roofline: Roofline, title: str, caption: str) -> Any:
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     figure = sheet(HEIGHT, title, caption)
     axes = figure.subplots()
     axes.set_xscale("log")
     axes.set_yscale("log")
-    limits, points = found.ceilings, found.points
-    left = min(found.ridge, *(p.intensity for p in points)) / 4
-    right = max(found.ridge, *(p.intensity for p in points)) * 18
+    limits, points = roofline.ceilings, roofline.points
+    left = min(roofline.ridge, *(p.intensity for p in points)) / 4
+    right = max(roofline.ridge, *(p.intensity for p in points)) * 18
     top = max(limits.gflops, *(p.gflops for p in points)) * 2
     bottom = min(left * limits.gbps, *(p.gflops for p in points)) / 2
     axes.set_xlim(left, right)
     axes.set_ylim(bottom, top)
     axes.grid(which="major", color=LINE)
     axes.plot(
-        [left, found.ridge, right],
+        [left, roofline.ridge, right],
         [left * limits.gbps, limits.gflops, limits.gflops],
         color=BLACK,
         linewidth=2,
@@ -190,7 +190,7 @@ def _drawn(found: Roofline, title: str, caption: str) -> Any:
         va="bottom",
         fontsize=8,
     )
-    middle = math.sqrt(left * found.ridge)
+    middle = math.sqrt(left * roofline.ridge)
     axes.annotate(
         f"{number(limits.gbps)} GB/s",
         (middle, middle * limits.gbps),

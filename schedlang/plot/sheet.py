@@ -38,10 +38,10 @@ def matplotlib(purpose: str) -> Any:
     Raise :class:`~schedlang.errors.MissingExtraError` if it is not installed.
     """
     try:
-        import matplotlib as found
+        import matplotlib as module
     except ImportError:
         raise missing_extra("matplotlib", "viz", purpose) from None
-    return found
+    return module
 
 
 @contextmanager

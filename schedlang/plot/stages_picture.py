@@ -94,8 +94,8 @@ def _stored(what: Any) -> dict[Any, str]:
     return {b.tensor: bytes_text(b.bytes) for b in nest.buffers if b.bytes is not None}
 
 
-def _boxes(found: Any, stored: Mapping[Any, str]) -> list[StageBox]:
-    return layered_boxes(found, lambda name, x, k: _box(found.nodes[name], name, stored, x, k))
+def _boxes(graph: Any, stored: Mapping[Any, str]) -> list[StageBox]:
+    return layered_boxes(graph, lambda name, x, k: _box(graph.nodes[name], name, stored, x, k))
 
 
 def layered_boxes(stage_graph: Any, box: Callable[[str, float, int], StageBox]) -> list[StageBox]:

@@ -45,8 +45,8 @@ def threads(
     >>> s = sl.schedule(B)
     >>> block, thread = s[B].split(s[B].fuse(*B.op.axis), factor=8)
     >>> s[B].bind(block, "blockIdx.x"); s[B].bind(thread, "threadIdx.x")
-    >>> found = sl.plot.threads(s).data[0]
-    >>> found.blocks[:, 0].tolist(), found.threads[1].tolist()
+    >>> assignments = sl.plot.threads(s).data[0]
+    >>> assignments.blocks[:, 0].tolist(), assignments.threads[1].tolist()
     ([0, 0, 1, 1], [4, 5, 6, 7])
     """
     grids = [threads_of(one, buffer, kernel, "threads") for one in subjects(what, "threads", sizes)]
@@ -65,15 +65,15 @@ def threads(
     return Picture(title, caption, grids, lambda: _drawn(grids, title, caption))
 
 
-def _drawn(found: Sequence[Threads], title: str, caption: str) -> Any:
+def _drawn(assignments: Sequence[Threads], title: str, caption: str) -> Any:
     wide = WIDTH / 2 - 0.9
     heights = []
-    for one in found:
+    for one in assignments:
         rows, columns = _part(one.blocks, one.blocks >= 0).shape
         heights.append(min(max(wide * rows / columns, 0.5), 2.5) + 0.75)
     figure = sheet(sum(heights), title, caption)
-    axes = figure.subplots(len(found), 2, squeeze=False, height_ratios=heights)
-    for one, (left, right) in zip(found, axes):
+    axes = figure.subplots(len(assignments), 2, squeeze=False, height_ratios=heights)
+    for one, (left, right) in zip(assignments, axes):
         _blocks(left, one)
         _threads(figure, right, one)
     return figure

@@ -134,12 +134,12 @@ def _costliest_requests(
 Drawing = Callable[[Any, WarpRequest, int], Any]
 
 
-def _picture(found: list[WarpRequest], title: str, caption: str, drawing: Drawing) -> Picture:
-    if not all(request.complete for request in found):
+def _picture(requests: list[WarpRequest], title: str, caption: str, drawing: Drawing) -> Picture:
+    if not all(request.complete for request in requests):
         caption += f" Drawn in part: the first {MOST_REQUESTS:,} requests of the block."
 
     def draw() -> Any:
-        lines = _lines(found)
+        lines = _lines(requests)
         columns = max(len(line) for line in lines)
         heights = [_height(max(map(_rows, line))) + AROUND for line in lines]
         figure = sheet(sum(heights), title, caption)
@@ -160,14 +160,14 @@ def _picture(found: list[WarpRequest], title: str, caption: str, drawing: Drawin
         bar.outline.set_visible(False)
         return figure
 
-    return Picture(title, caption, found, draw)
+    return Picture(title, caption, requests, draw)
 
 
-def _lines(found: Sequence[WarpRequest]) -> list[list[WarpRequest]]:
+def _lines(requests: Sequence[WarpRequest]) -> list[list[WarpRequest]]:
     """Return the panels in lines: a schedule starts a line of its own."""
     lines: list[list[WarpRequest]] = []
-    for title in dict.fromkeys(r.title for r in found):
-        mine = [r for r in found if r.title == title]
+    for title in dict.fromkeys(r.title for r in requests):
+        mine = [r for r in requests if r.title == title]
         lines += [mine[k : k + MOST_PANELS] for k in range(0, len(mine), MOST_PANELS)]
     return lines
 
