@@ -283,7 +283,7 @@ def _of_outputs(outputs: Sequence[Tensor], known: Mapping[Var, int]) -> Cost:
     return Cost(name, sympy.sympify(total), moved, left, notes, uncounted(outputs))
 
 
-def _of_nest(found: Cost, counts: Traffic) -> ScheduleCost:
+def _of_nest(cost: Cost, counts: Traffic) -> ScheduleCost:
     import sympy
 
     buffers = tuple(
@@ -299,12 +299,12 @@ def _of_nest(found: Cost, counts: Traffic) -> ScheduleCost:
     )
     zero = sympy.Integer(0)
     return ScheduleCost(
-        found.name,
-        found.flops,
-        found.bytes,
-        found.symbols,
-        tuple(dict.fromkeys((*found.notes, *counts.bounds))),
-        found.unknown,
+        cost.name,
+        cost.flops,
+        cost.bytes,
+        cost.symbols,
+        tuple(dict.fromkeys((*cost.notes, *counts.bounds))),
+        cost.unknown,
         loads=sum((b.loads for b in buffers), zero),
         stores=sum((b.stores for b in buffers), zero),
         allocated=sympy.sympify(counts.allocated),

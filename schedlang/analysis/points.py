@@ -198,19 +198,21 @@ class Counter:
         return total if spaces else None
 
     def _with_zero_step(
-        self, found: Formula, extents: Mapping[Axis, Lin], rows: Sequence[Lin], most: int
+        self, formula: Formula, extents: Mapping[Axis, Lin], rows: Sequence[Lin], most: int
     ) -> Any | None:
-        """Return the formula ``found``, with another for the sizes at which its step is 0."""
-        if found.step is None:
-            return found.value
-        others = {a: e for a, e in extents.items() if a not in found.stepped}
-        part = self._parts(others, [without_axes(row, found.stepped) for row in rows], {}, most)
+        """Return the ``formula``, with another for the sizes at which its step is 0."""
+        if formula.step is None:
+            return formula.value
+        others = {a: e for a, e in extents.items() if a not in formula.stepped}
+        part = self._parts(others, [without_axes(row, formula.stepped) for row in rows], {}, most)
         if part is None:
             return None
         import sympy
 
-        at_zero = part * prod(length_of(extents[axis]) for axis in found.stepped)
-        return sympy.Piecewise((at_zero, sympy.Eq(as_sympy(found.step), 0)), (found.value, True))
+        at_zero = part * prod(length_of(extents[axis]) for axis in formula.stepped)
+        return sympy.Piecewise(
+            (at_zero, sympy.Eq(as_sympy(formula.step), 0)), (formula.value, True)
+        )
 
     def _parts(
         self,
@@ -227,10 +229,10 @@ class Counter:
         items = [AtLeast(row, _ALWAYS) for row in rows if not ranges.nonneg(row)]
         return self._formula(extents, items, ranges, most)
 
-    def _note_segments(self, found: Segments) -> None:
+    def _note_segments(self, segments: Segments) -> None:
         self.exact = False
         if self.names is not None:
-            ends = " and ".join(expr_text(cond, self.names) for cond in found.conditions)
+            ends = " and ".join(expr_text(cond, self.names) for cond in segments.conditions)
             self.bounds.setdefault(f"as if the ranges {ends} filled the box around them")
 
     def _note_bound(self, item: Item) -> None:

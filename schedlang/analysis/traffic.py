@@ -84,18 +84,18 @@ def traffic(nest: Nest) -> Traffic:
     return totals
 
 
-def _store(found: Traffic, counter: Counter, context: _Context, store: Store) -> None:
+def _store(traffic: Traffic, counter: Counter, context: _Context, store: Store) -> None:
     times = counter.count(context.loops, context.held)
-    _evaluate(found, counter, context, expressions(store))
+    _evaluate(traffic, counter, context, expressions(store))
     for buffer in store.buffers:
-        _add(found.stores, buffer.name, times)
+        _add(traffic.stores, buffer.name, times)
         if store.reducer is not None:
-            _add(found.loads, buffer.name, times)
+            _add(traffic.loads, buffer.name, times)
     if store.reducer is not None:
-        found.operations += times * of_step(store.reducer)
+        traffic.operations += times * of_step(store.reducer)
 
 
-def _evaluate(found: Traffic, counter: Counter, context: _Context, roots: Sequence[Expr]) -> None:
+def _evaluate(traffic: Traffic, counter: Counter, context: _Context, roots: Sequence[Expr]) -> None:
     """Add the loads and operations of evaluating ``roots``."""
     for root in roots:
         indices = _in_indices(root)
@@ -106,8 +106,8 @@ def _evaluate(found: Traffic, counter: Counter, context: _Context, roots: Sequen
                 continue
             times = counter.count(context.loops, tests)
             if isinstance(node, Load):
-                _add(found.loads, node.buffer.name, times)
-            found.operations += times * count
+                _add(traffic.loads, node.buffer.name, times)
+            traffic.operations += times * count
 
 
 def _in_indices(root: Expr) -> set[int]:

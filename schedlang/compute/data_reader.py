@@ -67,9 +67,9 @@ def rebuild_expr(data: Any, leaves: Mapping[str, Expr]) -> Expr:
     """Return the expression that ``data`` describes over ``leaves``."""
     reader = Reader(_EXPR_KINDS, leaves)
     reader.read(data)
-    if not reader.made:
+    if not reader.items:
         raise ComputeError("the data of an expression has no items")
-    return reader.made[-1]
+    return reader.items[-1]
 
 
 class Reader:
@@ -80,7 +80,7 @@ class Reader:
         functions: Sequence[ExternFunction] = (),
     ) -> None:  # fmt: skip
         self.kinds, self.leaves, self.functions = kinds, leaves, functions
-        self.made, self.inputs = list[Any](), dict[Operation, Tensor]()
+        self.items, self.inputs = list[Any](), dict[Operation, Tensor]()
 
     def read(self, items: Any) -> None:
         for position, item in enumerate(as_list(items, "'items'")):
@@ -99,7 +99,7 @@ class Reader:
                     f"item {position} of the data ({kind}) has {len(fields)} fields, not {least}"
                 )
             try:
-                self.made.append(make(self, *fields))
+                self.items.append(make(self, *fields))
             except (SchedlangError, OverflowError) as error:
                 raise ComputeError(f"item {position} of the data ({kind}): {error}") from None
 
@@ -108,9 +108,9 @@ class Reader:
             raise ComputeError(
                 f"{what} is {shorten(place)}, but must be the number of an earlier item"
             )
-        if not 0 <= place < len(self.made):
+        if not 0 <= place < len(self.items):
             raise ComputeError(f"{what} is item {place}, which is not an earlier item")
-        item = self.made[place]
+        item = self.items[place]
         if not isinstance(item, kind):
             raise ComputeError(
                 f"{what} cannot be item {place}, which is of kind {type(item).__name__.lower()}"

@@ -64,22 +64,22 @@ def extract(
 
 
 def _twin(
-    op: ComputeOp | ScanOp | ExternOp, made: Mapping[Tensor, Tensor], names: Mapping[Tensor, str]
+    op: ComputeOp | ScanOp | ExternOp, copies: Mapping[Tensor, Tensor], names: Mapping[Tensor, str]
 ) -> ComputeOp | ScanOp | ExternOp:
     if isinstance(op, ExternOp):
-        return replace(op.reading(made), name=_op_name(op, names), outputs=())
-    return _scan(op, made, names) if isinstance(op, ScanOp) else _compute(op, made, names)
+        return replace(op.reading(copies), name=_op_name(op, names), outputs=())
+    return _scan(op, copies, names) if isinstance(op, ScanOp) else _compute(op, copies, names)
 
 
 def _compute(
-    op: ComputeOp, made: Mapping[Tensor, Tensor], names: Mapping[Tensor, str]
+    op: ComputeOp, copies: Mapping[Tensor, Tensor], names: Mapping[Tensor, str]
 ) -> ComputeOp:
     memo: dict[int, Expr] = {}
     swap: dict[Expr, Expr] = {}
 
     def copied(node: Expr) -> Expr | None:
         if isinstance(node, Read):
-            new = made.get(node.tensor, node.tensor)
+            new = copies.get(node.tensor, node.tensor)
             return None if new is node.tensor else Read(new, node.indices, node.dtype, node.weak)
         return swap.get(node) if isinstance(node, Axis) else None
 
@@ -88,7 +88,7 @@ def _compute(
 
     for axis in op.reduce_axis:
         ends = [e for e in axis.bounds or () if isinstance(e, Expr)]
-        if any(made.get(read.tensor, read.tensor) is not read.tensor for read in reads(ends)):
+        if any(copies.get(read.tensor, read.tensor) is not read.tensor for read in reads(ends)):
             assert axis.bounds is not None
             low, high = (copy(e) if isinstance(e, Expr) else e for e in axis.bounds)
             swap[axis] = replace(axis, bounds=(low, high))
@@ -110,14 +110,14 @@ def _compute(
     )
 
 
-def _scan(op: ScanOp, made: Mapping[Tensor, Tensor], names: Mapping[Tensor, str]) -> ScanOp:
+def _scan(op: ScanOp, copies: Mapping[Tensor, Tensor], names: Mapping[Tensor, str]) -> ScanOp:
     return replace(
         op,
         name=_op_name(op, names),
-        init=tuple(made[t] for t in op.init),
-        update=tuple(made[t] for t in op.update),
-        state=tuple(made.get(t, t) for t in op.state),
-        inputs=tuple(made[t] for t in op.inputs if t in made),
+        init=tuple(copies[t] for t in op.init),
+        update=tuple(copies[t] for t in op.update),
+        state=tuple(copies.get(t, t) for t in op.state),
+        inputs=tuple(copies[t] for t in op.inputs if t in copies),
         outputs=(),
     )
 

@@ -105,13 +105,13 @@ def operation_of(
     given: Sequence[Any], items: Any, functions: Sequence[ExternFunction] = ()
 ) -> Operation:
     """Return the operation of a piece."""
-    return _read(given, items, functions).made[-1]
+    return _read(given, items, functions).items[-1]
 
 
 def input_of(given: Sequence[Any], items: Any, functions: Sequence[ExternFunction] = ()) -> Tensor:
     """Return the input of a piece."""
     reader = _read(given, items, functions)
-    return reader.inputs[reader.made[-1]]
+    return reader.inputs[reader.items[-1]]
 
 
 def _read(given: Sequence[Any], items: Any, functions: Sequence[ExternFunction]) -> _PieceReader:

@@ -24,11 +24,11 @@ class Totals:
     """
 
     def __init__(
-        self, made: Instrumented, runs: Runs, bytes_of: Callable[[Array], int], lines: Lines
+        self, instrumented: Instrumented, runs: Runs, bytes_of: Callable[[Array], int], lines: Lines
     ) -> None:
-        self._made = made
-        self._rows = made.rows
-        self._own = [_own(row, runs, bytes_of, lines) for row in made.rows]
+        self._made = instrumented
+        self._rows = instrumented.rows
+        self._own = [_own(row, runs, bytes_of, lines) for row in instrumented.rows]
         self._none = Counts(lines=(0,) * len(lines))
         self._sums: dict[int, Counts] = {}
 

@@ -38,7 +38,7 @@ def in_parts(root: Expr, regions: Regions, known: Container[int] = ()) -> tuple[
         rewriter = _Rewriter({id(n): n for n in order}, regions, cuts, known)
         cyclic = rewriter.run(root)
         if cyclic is None:
-            rewritten = rewriter.made[id(root)]
+            rewritten = rewriter.copies[id(root)]
             named = {id(n) for n in (*rewriter.flags.values(), *rewriter.values)}
             return rewritten, [n for n in postorder([rewritten], known) if id(n) in named]
         # the flag of this cut depends on its own value, so leave the part where it is used
@@ -74,7 +74,7 @@ class _Rewriter:
     regions: Regions
     cuts: Cuts
     known: Container[int]
-    made: dict[int, Expr] = field(default_factory=dict)
+    copies: dict[int, Expr] = field(default_factory=dict)
     flags: dict[int, Expr] = field(default_factory=dict)
     values: list[Expr] = field(default_factory=list)
 
@@ -85,7 +85,7 @@ class _Rewriter:
         while stack:
             task, ready = stack.pop()
             what, key = task
-            if key in (self.flags if what == "flag" else self.made):
+            if key in (self.flags if what == "flag" else self.copies):
                 continue
             if ready:
                 open_tasks.discard(task)
@@ -116,14 +116,14 @@ class _Rewriter:
             self.flags[key] = self._flag(key)
             return
         if key in self.known:
-            self.made[key] = node
+            self.copies[key] = node
             return
-        new = with_children(node, tuple(self.made[id(c)] for c in node.children))
+        new = with_children(node, tuple(self.copies[id(c)] for c in node.children))
         if key in self.cuts:
             unused = Const(False if node.dtype == "bool" else 0, node.dtype)
             new = Select(self.flags[key], new, unused, node.dtype, lazy=True)
             self.values.append(new)
-        self.made[key] = new
+        self.copies[key] = new
 
     def _choice(self, key: int) -> Select:
         node = self.nodes[key]
@@ -160,7 +160,7 @@ class _Rewriter:
         for steps, last in self._paths(key):
             flag = None if last is None else self.flags[last]
             for choice, side in reversed(steps):
-                cond = self.made[id(self._choice(choice).cond)]
+                cond = self.copies[id(self._choice(choice).cond)]
                 cond = cond if side == 1 else Unary("~", cond, "bool")
                 flag = cond if flag is None else both(flag, cond)
             flag = Const(True, "bool") if flag is None else flag

@@ -56,7 +56,7 @@ def _formula(fn: str, place: int) -> Any:
 def _expression(formula: Any, leaves: dict[str, Expr], dtype: str) -> Expr:
     """Return a sympy expression over ``leaves`` as one of ours, with products in order."""
 
-    def made(part: Any) -> Expr:
+    def expr_of(part: Any) -> Expr:
         return _expression(part, leaves, dtype)
 
     if formula.is_Symbol:
@@ -69,16 +69,16 @@ def _expression(formula: Any, leaves: dict[str, Expr], dtype: str) -> Expr:
         total: Expr = number(0, dtype)
         for term in terms:
             sign = term.could_extract_minus_sign()
-            total = plus(total, negative(made(-term)) if sign else made(term))
+            total = plus(total, negative(expr_of(-term)) if sign else expr_of(term))
         return total
     if formula.is_Mul:
-        return _product(formula, made, dtype)
+        return _product(formula, expr_of, dtype)
     if formula.is_Pow:
-        return _power(formula, made, dtype)
-    return call(formula.func.__name__.lower(), *map(made, formula.args))
+        return _power(formula, expr_of, dtype)
+    return call(formula.func.__name__.lower(), *map(expr_of, formula.args))
 
 
-def _product(formula: Any, made: Any, dtype: str) -> Expr:
+def _product(formula: Any, expr_of: Any, dtype: str) -> Expr:
     """Return a product as a quotient of two, with its number last."""
     above: Expr = number(1, dtype)
     below: Expr = number(1, dtype)
@@ -87,21 +87,21 @@ def _product(formula: Any, made: Any, dtype: str) -> Expr:
         if part.is_number:
             factor *= float(part)
         elif part.is_Pow and part.exp.is_Integer and part.exp < 0:
-            below = times(below, made(1 / part))
+            below = times(below, expr_of(1 / part))
         else:
-            above = times(above, made(part))
+            above = times(above, expr_of(part))
     scaled = divide(times(above, number(abs(factor), dtype)), below)
     return negative(scaled) if factor < 0 else scaled
 
 
-def _power(formula: Any, made: Any, dtype: str) -> Expr:
+def _power(formula: Any, expr_of: Any, dtype: str) -> Expr:
     base, power = formula.base, formula.exp
     if power.is_Integer and abs(int(power)) <= 4:
-        factor = made(base)
+        factor = expr_of(base)
         total = factor
         for _ in range(abs(int(power)) - 1):
             total = times(total, factor)
         return total if power > 0 else divide(number(1, dtype), total)
     if float(power) not in (0.5, -0.5):
-        return Binary("**", made(base), number(float(power), dtype), dtype)
-    return call("sqrt" if power > 0 else "rsqrt", made(base))
+        return Binary("**", expr_of(base), number(float(power), dtype), dtype)
+    return call("sqrt" if power > 0 else "rsqrt", expr_of(base))

@@ -170,7 +170,7 @@ def _note_range(cond: Expr, ends: Mapping[Axis, tuple[list[Expr], list[Expr]]]) 
 class Rows:
     """The stages that number the ranges ``P[i]..P[i + 1]``, one for each ``P`` and box."""
 
-    made: dict[tuple[Tensor, Lin, Lin], Tensor] = field(default_factory=dict)
+    numbers: dict[tuple[Tensor, Lin, Lin], Tensor] = field(default_factory=dict)
 
     def number(self, starts: Tensor, index: Expr, box: Axis) -> Expr:
         """Return the number of the range of ``starts`` in which ``index`` lies, or -1.
@@ -179,11 +179,11 @@ class Rows:
         """
         low, count = to_lin(box.lo), to_lin(box.extent)
         key = starts, low, count
-        if key not in self.made:
+        if key not in self.numbers:
             rows = to_lin(starts.shape[0]) - 1
             i = Axis("i", number_or_expr(rows), "reduce")
             k = clip_range(box, starts[i], starts[i + 1])
-            self.made[key] = scatter(
+            self.numbers[key] = scatter(
                 (box.extent,),
                 (i, k),
                 lambda i, k: (k - box.lo, i),
@@ -191,7 +191,7 @@ class Rows:
                 init=-1,
                 name=f"{starts.name}.row",
             )
-        return self.made[key][index - box.lo]
+        return self.numbers[key][index - box.lo]
 
 
 def number_rows(

@@ -98,10 +98,10 @@ def cases(site: Site) -> Iterator[Site]:
             waiting.append(replace(current, indices=indices, held=(*current.held, *own)))
 
 
-def _wins(found: Extreme, k: int, other: int) -> Expr:
+def _wins(choice: Extreme, k: int, other: int) -> Expr:
     """Return the condition that argument ``k`` is chosen before ``other``: the first on ties."""
-    op = ">" if found.op == "max" else "<"
-    a, b = to_expr(found.args[k]), to_expr(found.args[other])
+    op = ">" if choice.op == "max" else "<"
+    a, b = to_expr(choice.args[k]), to_expr(choice.args[other])
     return Binary(op if other < k else f"{op}=", a, b, "bool")
 
 
@@ -114,15 +114,15 @@ def _innermost(lin: Lin) -> Iterator[Extreme]:
             yield atom
 
 
-def _replaced(lin: Lin, found: Extreme, by: Lin, ranges: Ranges) -> Lin:
+def _replaced(lin: Lin, choice: Extreme, by: Lin, ranges: Ranges) -> Lin:
     total = Lin({})
     for product, coef in lin.terms.items():
         term = Lin.of(coef)
         for atom in product:
             value = Lin.of(atom)
             if isinstance(atom, Extreme):
-                args = [_replaced(arg, found, by, ranges) for arg in atom.args]
-                value = by if atom == found else extreme(atom.op, args, ranges)
+                args = [_replaced(arg, choice, by, ranges) for arg in atom.args]
+                value = by if atom == choice else extreme(atom.op, args, ranges)
             term = term * value
         total = total + term
     return total

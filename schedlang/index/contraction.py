@@ -112,18 +112,18 @@ class Digits:
             Bounded(number, number_form[1], number_form[2], number_form[2]), self._without(None)
         )
 
-    def _unite(self, found: Bounded, lins: Sequence[Lin]) -> bool:
-        whole = digit(found.limit)
+    def _unite(self, bounded: Bounded, lins: Sequence[Lin]) -> bool:
+        whole = digit(bounded.limit)
         values: dict[object, Lin] = {}
-        for axis in found.axes:
-            weight, extent = coefficient(found.number, axis)[0], self.extents[axis]
+        for axis in bounded.axes:
+            weight, extent = coefficient(bounded.number, axis)[0], self.extents[axis]
             if weight is None:
                 return False
             above = floordiv(Lin.of(whole), weight, self.ranges)
-            last = weight * extent == found.count
+            last = weight * extent == bounded.count
             values[axis] = above if last else mod(above, extent, self.ranges)
         swapped = [rebuilt(lin, values.get, self.ranges) for lin in lins]
-        return self._replace(swapped, found.axes, {whole: found.limit})
+        return self._replace(swapped, bounded.axes, {whole: bounded.limit})
 
     def _dividends(self) -> list[Lin]:
         """Return the dividends of all quotients and remainders."""
@@ -174,10 +174,10 @@ class Digits:
         return True
 
 
-def _swapped(lin: Lin, found: Bounded, unit: Axis, whole: Axis) -> Lin | None:
+def _swapped(lin: Lin, bounded: Bounded, unit: Axis, whole: Axis) -> Lin | None:
     """Return ``lin`` with ``whole`` in place of the number, ``None`` if digits of it are left."""
     factor, _ = coefficient(lin, unit)
     if factor is None:
         return None
-    rest = lin - found.number * factor
-    return None if varies(rest, found.axes) else rest + Lin.of(whole) * factor
+    rest = lin - bounded.number * factor
+    return None if varies(rest, bounded.axes) else rest + Lin.of(whole) * factor

@@ -219,15 +219,15 @@ def _converted(op: str, a: Expr, b: Expr, dtype: str) -> tuple[Expr, Expr]:
         ) from None
 
 
-def mark_widened(made: Expr, operands: Sequence[Expr]) -> Expr:
+def mark_widened(node: Expr, operands: Sequence[Expr]) -> Expr:
     """Return ``made``, marked as ``widened`` if it is float64 and no operand is a tensor's float.
 
     All its ``operands`` are then integers, bools or weak numbers.
     """
-    if made.dtype == "float64" and not made.weak and isinstance(made, (Binary, Call, Select)):
+    if node.dtype == "float64" and not node.weak and isinstance(node, (Binary, Call, Select)):
         if all(v.weak or not dtypes.is_float(v.dtype) for v in operands):
-            return replace(made, widened=True)
-    return made
+            return replace(node, widened=True)
+    return node
 
 
 def _may_overflow(value: Expr, dtype: str) -> bool:

@@ -167,7 +167,7 @@ class Blocked:
     def __init__(self, blocks: Mapping[Tensor, Block], packing: Packing) -> None:
         self.blocks = blocks
         self.packing = packing
-        self.made: dict[Tensor, Tensor] = {}
+        self.new_of: dict[Tensor, Tensor] = {}
         self._plain: dict[Tensor, Tensor] = {}
 
     def add(self, op: ComputeOp) -> None:
@@ -206,36 +206,36 @@ class Blocked:
         results = finish(twin, len(op.outputs), several=True)
         for old, new in zip(op.outputs, results):
             new.name = old.name
-            self.made[old] = new
+            self.new_of[old] = new
 
     def add_call(self, op: Operation) -> None:
         """Rewrite a call of a user's function, which takes arrays without blocks."""
         plain = {
-            t: self._without_blocks(t, self.blocks[t]) if t in self.blocks else self.made[t]
+            t: self._without_blocks(t, self.blocks[t]) if t in self.blocks else self.new_of[t]
             for t in op.input_tensors
-            if t in self.made
+            if t in self.new_of
         }
-        self.made.update(with_inputs(op, plain))
+        self.new_of.update(with_inputs(op, plain))
 
     def _read(self, op: ComputeOp, node: Read) -> Read | None:
         """Return a read of what stands for the tensor, if that changed."""
         tensor = node.tensor
         block = self.blocks.get(tensor)
         if block is None:
-            new = self.made.get(tensor)
+            new = self.new_of.get(tensor)
             return None if new is None else Read(new, node.indices, node.dtype, node.weak)
         # by division, lanes along the channels read within a block
         lanes = lone_axis(node.indices[block.at], block.size) in op.axis
         if not lanes and not is_clean(node.indices[block.at], block.size, {}):
             return Read(self._without_blocks(tensor, block), node.indices, node.dtype, node.weak)
-        return Read(self.made[tensor], block.indices(node.indices), node.dtype, node.weak)
+        return Read(self.new_of[tensor], block.indices(node.indices), node.dtype, node.weak)
 
     def _without_blocks(self, tensor: Tensor, block: Block) -> Tensor:
         """Return a copy of a tensor without its blocks."""
         if tensor not in self._plain:
             assert isinstance(tensor.op, ComputeOp)
             axes = tuple(Axis(axis.name, axis.extent) for axis in tensor.op.axis)
-            source = self.made[tensor]
+            source = self.new_of[tensor]
             value = Read(source, block.indices(axes), source.dtype)
             self._plain[tensor] = define(f"{tensor.name}{_PLAIN}", axes, value)
         return self._plain[tensor]

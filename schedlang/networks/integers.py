@@ -101,8 +101,8 @@ def integer_sums(
     >>> x, w = sl.placeholder((2, 8), "uint8", name="x"), sl.placeholder((4, 8), "int8", name="w")
     >>> floats = [topi.multiply(topi.cast(t, "float32"), s) for t, s in ((x, 0.5), (w, 0.25))]
     >>> y = sl.named("y", topi.nn.dense(*floats))
-    >>> (made,), (note,) = integer_sums([y], {w: np.ones((4, 8), "int8")})
-    >>> print(made.op.body[0], "of", made.op.input_tensors[0].op.body[0])
+    >>> (summed,), (note,) = integer_sums([y], {w: np.ones((4, 8), "int8")})
+    >>> print(summed.op.body[0], "of", summed.op.input_tensors[0].op.body[0])
     float32(y[i, j]) * y_scale[()] of int32(x[i, k]) * int32(w[j, k])
     """
     ops = operations(outputs)
@@ -116,9 +116,9 @@ def integer_sums(
             replaced.update(with_inputs(op, replaced))
             continue
         twin = with_operands(op, replaced)
-        made = search.integer_sum(twin)
-        if made is not None:
-            replaced[op.outputs[0]], note = made
+        summed = search.integer_sum(twin)
+        if summed is not None:
+            replaced[op.outputs[0]], note = summed
             notes.append(note)
         elif twin is not op:
             replaced.update(zip(op.outputs, twin.outputs))

@@ -190,9 +190,9 @@ def _rewritten(
             blocked.add(op)
         else:
             blocked.add_call(op)
-    tensors = tuple(blocked.made.get(t, t) for t in outputs)
+    tensors = tuple(blocked.new_of.get(t, t) for t in outputs)
     names = stage_names(operations(tensors))
-    named = {names[blocked.made[t].op]: block for t, block in blocks.items()}
+    named = {names[blocked.new_of[t].op]: block for t, block in blocks.items()}
     return Layouts(tensors, named, packing.stages)
 
 

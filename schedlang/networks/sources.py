@@ -133,7 +133,7 @@ class Source(ABC):
     def _in_forms(self, divide: Callable[..., Divided], forms: Mapping[str, int]) -> Divided:
         from schedlang.networks.winograd import by_rule
 
-        return divide(lambda found: forms.get(found.name, by_rule(found)))
+        return divide(lambda kernel: forms.get(kernel.name, by_rule(kernel)))
 
     def _dividing(self, target: Target, plan: Plan) -> Callable[..., Divided]:
         """Return the function that divides the model, given the form of each convolution."""

@@ -79,8 +79,8 @@ class Built:
 
     def __getstate__(self) -> dict[str, Any]:
         # what makes these has the whole schedule
-        made = {"machine": self.machine, "printed": self.printed}
-        return {**vars(self), "making": None, "printing": None, **made}
+        kept = {"machine": self.machine, "printed": self.printed}
+        return {**vars(self), "making": None, "printing": None, **kept}
 
 
 def numba_types(signature: Signature) -> list[Any]:

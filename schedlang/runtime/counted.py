@@ -153,12 +153,12 @@ def trace(call: Call, most: int) -> Trace:
 
 
 def _run(
-    made: Instrumented, probe: str, call: Call, tally: np.ndarray, model: np.ndarray | None
+    instrumented: Instrumented, probe: str, call: Call, tally: np.ndarray, model: np.ndarray | None
 ) -> None:
     """Run the instrumented kernel: it fills ``tally`` and ``model``."""
     module = probe_module(probe).__name__ if probe else ""
-    path = files.write(counting_source(made, module), f"{call.name}_counted")
-    entry = made.nest.entry.name
+    path = files.write(counting_source(instrumented, module), f"{call.name}_counted")
+    entry = instrumented.nest.entry.name
     function = call.started(getattr(files.load_kernel(path, entry), entry))
     function(*call.flat, tally, *([] if model is None else [model]))
 
@@ -176,14 +176,14 @@ def probe_module(probe: str) -> ModuleType:
     return module
 
 
-def _tally(made: Instrumented, call: Call) -> np.ndarray:
+def _tally(instrumented: Instrumented, call: Call) -> np.ndarray:
     """Return a tally without counts, with the address of each array, int64."""
-    arguments = made.original.entry.parameters
-    sizes = [(_bytes(array, call), array in arguments) for array in made.bases]
+    arguments = instrumented.original.entry.parameters
+    sizes = [(_bytes(array, call), array in arguments) for array in instrumented.bases]
     # arguments first, in their order
     order = sorted(range(len(sizes)), key=lambda k: not sizes[k][1])
-    tally = np.zeros(made.cells, np.int64)
-    cells = list(made.bases.values())
+    tally = np.zeros(instrumented.cells, np.int64)
+    cells = list(instrumented.bases.values())
     for k, at in zip(order, addresses([sizes[k] for k in order])):
         tally[cells[k]] = at
     return tally
@@ -202,16 +202,16 @@ def _sizes(nest: Nest) -> list[Var]:
     return [*nest.sizes, *(a for a in nest.args if isinstance(a, Var) and a.is_size)]
 
 
-def _requests(made: Instrumented, tally: np.ndarray) -> int:
+def _requests(instrumented: Instrumented, tally: np.ndarray) -> int:
     """Return the number of loads, stores and prefetches of a call, a vector being one."""
-    runs = Runs(made.calls, tally)
-    return sum(runs(a.region) * (a.elements if a.opaque else 1) for a in made.sites)
+    runs = Runs(instrumented.calls, tally)
+    return sum(runs(a.region) * (a.elements if a.opaque else 1) for a in instrumented.sites)
 
 
-def _events(made: Instrumented, tally: np.ndarray) -> int:
+def _events(instrumented: Instrumented, tally: np.ndarray) -> int:
     """Return at least as many events as a trace of a call has: one a lane, if lanes are apart."""
-    runs = Runs(made.calls, tally)
-    return sum(runs(access.region) * access.elements for access in made.sites)
+    runs = Runs(instrumented.calls, tally)
+    return sum(runs(access.region) * access.elements for access in instrumented.sites)
 
 
 def _beside(machine: MachineNest, rows: Sequence[Counts]) -> tuple[tuple[Line, Counts | None], ...]:

@@ -249,9 +249,7 @@ class Binder:
             why = broken_rule(missing).message(value, given, p.name, p.is_output)
             raise CallError(f"{where} is {why}")
         if ADDRESS.broken_by(value, needed.alignment):
-            raise CallError(
-                f"{where} is {ADDRESS.message(p.name, needed.alignment, p.is_output)}"
-            )
+            raise CallError(f"{where} is {ADDRESS.message(p.name, needed.alignment, p.is_output)}")
 
     def check_form(self, position: int, shape: Sequence[Any], dtype: str, given: Any) -> None:
         """Check dtype, rank and fixed extents of an array without memory."""
@@ -313,7 +311,7 @@ class Binder:
         return numbers
 
     def _solve(
-        self, values: Sequence[Any], found: dict[str, int], origin: dict[str, str]
+        self, values: Sequence[Any], sizes: dict[str, int], origin: dict[str, str]
     ) -> dict[str, str]:
         """Add to ``found`` the sizes that derived extents determine.
 
@@ -323,9 +321,9 @@ class Binder:
         for name, position, dim in self.signature.solved:
             value, p = values[position], self.signature.parameters[position]
             extent = p.shape[dim]
-            if name in found or value is None or isinstance(extent, int):
+            if name in sizes or value is None or isinstance(extent, int):
                 continue
-            size = self._root(extent, name, value.shape[dim], found)
+            size = self._root(extent, name, value.shape[dim], sizes)
             if size is None:
                 # not an error yet: an output may determine the size
                 why[name] = (
@@ -333,7 +331,7 @@ class Binder:
                     f"value for no {name}"
                 )
                 continue
-            found[name], origin[name] = size, f"dimension {dim} of {p.name}"
+            sizes[name], origin[name] = size, f"dimension {dim} of {p.name}"
         return why
 
     def _root(self, extent: str, name: str, length: int, known: Mapping[str, int]) -> int | None:

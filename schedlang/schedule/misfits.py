@@ -104,19 +104,19 @@ def _by_name(
 
 def _written(
     parameters: Sequence[Parameter],
-    found: Misfit,
+    misfit: Misfit,
     over: set[str],
     loops: Sequence[Axis],
     named: Mapping[str, Any],
 ) -> str:
     """Return the arguments given, with the first free loops in place of missing ones."""
-    free = [a for a in loops if not any(a is value for value in found.given.values())]
+    free = [a for a in loops if not any(a is value for value in misfit.given.values())]
     parts: list[str] = []
     by_name = False
     for name in (p.name for p in parameters):
-        if name in found.given:
-            value = text_of(found.given[name])
-        elif name in found.missing:
+        if name in misfit.given:
+            value = text_of(misfit.given[name])
+        elif name in misfit.missing:
             value = free.pop(0).name if name in over and free else _STAND_INS.get(name, name)
         else:
             continue

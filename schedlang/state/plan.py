@@ -255,11 +255,11 @@ def thread_part(stage: Stage, split: Split) -> bool:
     That is the inner axis for ``factor``, and the outer one for ``nparts``. An ``idle`` split has
     such a part, too, if a later split or fuse makes a loop from it that is bound.
     """
-    made = {split.inner if split.factor is not None else split.outer}
+    axes = {split.inner if split.factor is not None else split.outer}
     for relation in stage.relations if split.idle else ():
-        if made & {*sources(relation)}:
-            made |= {*parts(relation)}
-    return any(stage.kinds.get(axis, "").startswith("threadIdx") for axis in made)
+        if axes & {*sources(relation)}:
+            axes |= {*parts(relation)}
+    return any(stage.kinds.get(axis, "").startswith("threadIdx") for axis in axes)
 
 
 def _guard(

@@ -126,14 +126,14 @@ def places(path: Path, stamp: tuple[int, ...], longest: int) -> Mapping[bytes, l
 
     The key of lines over ``longest`` is empty. ``stamp`` tells a file from what it was before.
     """
-    found: dict[bytes, list[Place]] = defaultdict(list)
+    by_key: dict[bytes, list[Place]] = defaultdict(list)
     start = 0
     with open(path, "rb") as file:
         for number, line in enumerate(read_lines(file, longest), 1):
             place = Place(number, start, line.length, line.text is not None)
             if line.text is None:
-                found[b""].append(place)
+                by_key[b""].append(place)
             elif op := _COMPUTATION.search(line.text):
-                found[op[1]].append(place)
+                by_key[op[1]].append(place)
             start += line.length
-    return dict(found)
+    return dict(by_key)

@@ -65,24 +65,24 @@ def difference(name: str, result: Any, expected: Any, tolerance: float) -> Short
 _TRANSPOSED = "{} is the transpose of the expected result: exchange its two axes."
 
 
-def _wrong(got: Array, want: Array, tolerance: float) -> Array:
+def _wrong(result: Array, want: Array, tolerance: float) -> Array:
     """Return where two arrays of one shape differ."""
-    if "c" in (got.dtype.kind, want.dtype.kind):
-        pairs = ((np.real(got), np.real(want)), (np.imag(got), np.imag(want)))
+    if "c" in (result.dtype.kind, want.dtype.kind):
+        pairs = ((np.real(result), np.real(want)), (np.imag(result), np.imag(want)))
         return np.asarray(np.logical_or(*(_wrong(a, b, tolerance) for a, b in pairs)))
-    if got.dtype.kind not in "iufb" or want.dtype.kind not in "iufb":
-        return np.asarray(got != want)
-    if got.dtype.kind in "iub" and want.dtype.kind in "iub":
-        return np.asarray(got != want)
-    a, b = got.astype("float64"), want.astype("float64")
+    if result.dtype.kind not in "iufb" or want.dtype.kind not in "iufb":
+        return np.asarray(result != want)
+    if result.dtype.kind in "iub" and want.dtype.kind in "iub":
+        return np.asarray(result != want)
+    a, b = result.astype("float64"), want.astype("float64")
     size = float(np.max(np.abs(b), initial=1.0, where=np.isfinite(b)))
     with np.errstate(invalid="ignore"):
         close = np.abs(a - b) <= tolerance * size
     return ~(close | (a == b) | (np.isnan(a) & np.isnan(b)))
 
 
-def _agrees(got: Array, want: Array, tolerance: float) -> bool:
-    return got.shape == want.shape and not _wrong(got, want, tolerance).any()
+def _agrees(result: Array, want: Array, tolerance: float) -> bool:
+    return result.shape == want.shape and not _wrong(result, want, tolerance).any()
 
 
 def _share(wrong: Array, places: Array) -> str:
@@ -96,21 +96,21 @@ def _share(wrong: Array, places: Array) -> str:
     return text
 
 
-def _pattern(name: str, got: Array, want: Array, tolerance: float) -> str:
+def _pattern(name: str, result: Array, want: Array, tolerance: float) -> str:
     """Return the likely mistake: a transposed, scaled or shifted result; "" if none fits."""
-    if got.ndim == 2 and _agrees(got.T, want, tolerance):
+    if result.ndim == 2 and _agrees(result.T, want, tolerance):
         return _TRANSPOSED.format(name)
-    if got.dtype.kind not in "iuf" or want.dtype.kind not in "iuf" or got.size < 3:
+    if result.dtype.kind not in "iuf" or want.dtype.kind not in "iuf" or result.size < 3:
         return ""
-    a, b = got.astype("float64"), want.astype("float64")
+    a, b = result.astype("float64"), want.astype("float64")
     if np.isfinite(a).all() and np.isfinite(b).all() and b.any():
         factor = float((a * b).sum() / (b * b).sum())
         if abs(factor) > 1e-3 and _agrees(a / factor, b, 4 * tolerance):
             return f"Every element is {factor:.4g} times the expected one."
-    for k in range(got.ndim):
-        late, early = [slice(None)] * got.ndim, [slice(None)] * got.ndim
+    for k in range(result.ndim):
+        late, early = [slice(None)] * result.ndim, [slice(None)] * result.ndim
         late[k], early[k] = slice(1, None), slice(None, -1)
-        if got.shape[k] < 3:
+        if result.shape[k] < 3:
             continue
         for ours, theirs in ((late, early), (early, late)):
             if _agrees(a[tuple(ours)], b[tuple(theirs)], tolerance):
