@@ -216,7 +216,7 @@ class Memory:
         history += [(int(lanes.thread_ids[k]), int(lanes.offsets[k]), does) for k in same]
         accesses = [
             Access(_thread(thread), tuple(self.index(at)), what)
-            for thread, at, what in sorted(history, key=lambda found: found[1])
+            for thread, at, what in sorted(history, key=lambda access: access[1])
             if abs(at - offset) <= AROUND
         ]
         pair = Access(first, tuple(element), did), Access(own, tuple(element), does)

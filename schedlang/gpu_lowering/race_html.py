@@ -18,10 +18,10 @@ MARKS = {
 KEY = "W: writes, R: reads; blue: in the statement at which the race was found, else before it"
 
 
-def race_html(sentence: str, buffer: str, found: Grid) -> str:
+def race_html(sentence: str, buffer: str, grid: Grid) -> str:
     """Return a race as HTML with its style: a sentence, a grid of accesses, and their key."""
-    names = [thread_name(t) for t in found.threads]
-    labels = [", ".join(map(str, e)) for e in found.elements]
+    names = [thread_name(t) for t in grid.threads]
+    labels = [", ".join(map(str, e)) for e in grid.elements]
     left = round(LETTER * max(map(len, names)) + 10)
     top = round(LETTER * max(map(len, labels)) + 12)
     parts = []
@@ -34,11 +34,11 @@ def race_html(sentence: str, buffer: str, found: Grid) -> str:
     for k, name in enumerate(names):
         y = top + k * SIDE
         parts.append(f'<text x="0" y="{y + 14}" fill="currentColor">{escape(name)}</text>')
-    for (row, column), what in found.cells.items():
+    for (row, column), what in grid.cells.items():
         letter, colour = MARKS[what]
         x, y = left + column * SIDE, top + row * SIDE
         title = f"{names[row]} {what} {buffer}[{labels[column]}]"
-        edge = ' stroke="#d55e00" stroke-width="3"' if (row, column) in found.pair else ""
+        edge = ' stroke="#d55e00" stroke-width="3"' if (row, column) in grid.pair else ""
         parts.append(
             f'<g><title>{escape(title)}</title><rect x="{x + 1}" y="{y + 1}" width="{SIDE - 2}" '
             f'height="{SIDE - 2}" fill="{colour}"{edge}/><text x="{x + 6}" y="{y + 14}" '

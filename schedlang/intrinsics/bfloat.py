@@ -20,8 +20,8 @@ def round_bfloat(builder: ir.IRBuilder, x: ir.Value, ty: types.Type) -> ir.Value
     last = builder.and_(builder.lshr(bits, constant(word, 16)), constant(word, 1))
     near = builder.add(bits, builder.add(last, constant(word, 0x7FFF)))
     quiet = builder.or_(bits, constant(word, 0x00400000))
-    found = builder.select(builder.fcmp_unordered("uno", x, x), quiet, near)
-    return builder.bitcast(builder.and_(found, constant(word, 0xFFFF0000)), x.type)
+    rounded = builder.select(builder.fcmp_unordered("uno", x, x), quiet, near)
+    return builder.bitcast(builder.and_(rounded, constant(word, 0xFFFF0000)), x.type)
 
 
 def sticky(builder: ir.IRBuilder, x: ir.Value, ty: types.Type) -> ir.Value:

@@ -93,7 +93,7 @@ def _parameters(builder: ir.IRBuilder, values: Any) -> set[ir.Argument]:
         for item in block.instructions:
             if isinstance(item, ir.StoreInstr):
                 stored.setdefault(item.operands[1], []).append(item.operands[0])
-    found: set[ir.Argument] = set()
+    arguments: set[ir.Argument] = set()
     seen: set[ir.Value] = set()
     left = list(values)
     while left:
@@ -102,12 +102,12 @@ def _parameters(builder: ir.IRBuilder, values: Any) -> set[ir.Argument]:
             continue
         seen.add(value)
         if isinstance(value, ir.Argument):
-            found.add(value)
+            arguments.add(value)
         elif isinstance(value, ir.InsertValue):
             left += value.operands
         elif isinstance(value, ir.LoadInstr):
             left += stored.get(value.operands[0], [])
-    return found
+    return arguments
 
 
 def _back_edges(function: ir.Function, after: ir.Block) -> list[ir.Branch]:
@@ -117,7 +117,7 @@ def _back_edges(function: ir.Function, after: ir.Block) -> list[ir.Branch]:
     for block, targets in successors.items():
         for target in targets:
             predecessors.setdefault(target, []).append(block)
-    found: list[ir.Branch] = []
+    edges: list[ir.Branch] = []
     for test in predecessors.get(after, []):
         before = _reached(predecessors, test)
         inside = (t for t in successors[test] if t is not after)
@@ -125,8 +125,8 @@ def _back_edges(function: ir.Function, after: ir.Block) -> list[ir.Branch]:
         # where the loop is entered from outside
         starts = {b for b in loop for a in predecessors.get(b, []) if a not in loop}
         jumps = (b for b in loop if len(successors[b]) == 1)
-        found += [b.terminator for b in jumps if successors[b][0] in starts]
-    return found
+        edges += [b.terminator for b in jumps if successors[b][0] in starts]
+    return edges
 
 
 def _targets(block: ir.Block) -> list[ir.Block]:
@@ -136,11 +136,11 @@ def _targets(block: ir.Block) -> list[ir.Block]:
 
 def _reached(edges: dict[ir.Block, list[ir.Block]], start: ir.Block) -> set[ir.Block]:
     """Return the blocks reachable from ``start`` along ``edges``, itself too."""
-    found: set[ir.Block] = set()
+    reached: set[ir.Block] = set()
     left = [start]
     while left:
         block = left.pop()
-        if block not in found:
-            found.add(block)
+        if block not in reached:
+            reached.add(block)
             left += edges.get(block, [])
-    return found
+    return reached

@@ -148,7 +148,7 @@ def load_by_shuffles(
     place = [step * i - low for i in range(lanes)]
     last = max(place) + 1 - lanes
     starts = [min(k * lanes, last) for k in range(abs(step))]
-    found: ir.Value = None
+    result: ir.Value = None
     for k, start in enumerate(starts):
         here = [i for i in range(lanes) if min(place[i] // lanes, len(starts) - 1) == k]
         of = [lanes] * lanes
@@ -157,10 +157,10 @@ def load_by_shuffles(
             of[place[i] - start] = i
             order[i] = lanes + place[i] - start
         vector = load(start + low, of)
-        before = ir.Constant(vector.type, ir.Undefined) if found is None else found
+        before = ir.Constant(vector.type, ir.Undefined) if result is None else result
         lane = ir.Constant(ir.VectorType(I32, lanes), order)
-        found = builder.shuffle_vector(before, vector, lane)
-    return found
+        result = builder.shuffle_vector(before, vector, lane)
+    return result
 
 
 def strided_load_intrinsic(array: types.Type, stride: types.Type, lanes: int, half: bool) -> Any:
@@ -246,8 +246,8 @@ def shuffled_load_intrinsic(array: types.Type, order: types.Type, half: bool) ->
         operands = [ptr, I32(size_of(vec, half)), read, ir.Constant(raw, None)]
         loaded = call_llvm(builder, "masked.load", raw, operands, raw, ptr.type)
         lane = ir.Constant(ir.VectorType(I32, lanes), distances)
-        found = builder.shuffle_vector(loaded, ir.Constant(raw, ir.Undefined), lane)
-        return from_memory(context, builder, found, vec, half)
+        shuffled = builder.shuffle_vector(loaded, ir.Constant(raw, ir.Undefined), lane)
+        return from_memory(context, builder, shuffled, vec, half)
 
     return vec(array, types.intp, order), codegen
 

@@ -139,8 +139,8 @@ def each_lane(
     result = ir.Constant(llvm_type(ty), ir.Undefined)
     for lane in range(ty.lanes):
         at = ir.IntType(32)(lane)
-        found = one(*(builder.extract_element(x, at) for x in args))
-        result = builder.insert_element(result, found, at)
+        value = one(*(builder.extract_element(x, at) for x in args))
+        result = builder.insert_element(result, value, at)
     return result
 
 

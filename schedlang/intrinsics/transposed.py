@@ -92,7 +92,7 @@ def columns_intrinsic(array: types.Type, columns: int, lanes: int, half: bool) -
             loaded = builder.load(ptr, align=size_of(vec, half))
             return resized(builder, loaded, size)
 
-        found: list[ir.Value] = []
+        vectors: list[ir.Value] = []
         for column in range(0, columns, size):
             width = min(size, columns - column)
             squares = []
@@ -101,8 +101,8 @@ def columns_intrinsic(array: types.Type, columns: int, lanes: int, half: bool) -
                 rows = [row(first + r, column, width) for r in range(count)]
                 rows += [ir.Constant(raw, ir.Undefined)] * (size - count)
                 squares.append(transposed(builder, rows)[:width])
-            found += [joined(builder, parts, lanes) for parts in zip(*squares)]
-        values = [from_memory(context, builder, v, vec, half) for v in found]
+            vectors += [joined(builder, parts, lanes) for parts in zip(*squares)]
+        values = [from_memory(context, builder, v, vec, half) for v in vectors]
         return cgutils.pack_array(builder, values)
 
     def literal(n: int) -> types.Type:
@@ -119,7 +119,7 @@ def parts_intrinsic(array: types.Type, columns: int, lanes: int) -> Any:
     if not is_flat(array):
         return None
     vec, many = Vec(array.dtype, lanes), Vec(array.dtype, lanes * columns)
-    found = types.UniTuple(vec, columns)
+    result = types.UniTuple(vec, columns)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         ptr = pointer(context, builder, array, args[0], args[1])
@@ -133,7 +133,7 @@ def parts_intrinsic(array: types.Type, columns: int, lanes: int) -> Any:
         )
 
     literals = (types.IntegerLiteral(n) for n in (columns, columns, lanes))
-    return found(array, types.intp, *literals), codegen
+    return result(array, types.intp, *literals), codegen
 
 
 @intrinsic(prefer_literal=True)

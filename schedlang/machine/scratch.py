@@ -170,7 +170,7 @@ class _Place:
     """The storage of one function: its ``own`` array, and the storage of the threads that it
     starts."""
 
-    made: _Functions
+    functions: _Functions
     own: Optional[Array]
     per_thread: int = 0
     threads: Optional[Array] = None
@@ -193,14 +193,14 @@ class _Place:
 
     def call(self, stmt: Run, top: int) -> list[Stmt]:
         """Return a call outside of parallel loops, which is given what lies behind ``top``."""
-        need = self.made.needs[stmt.function]
+        need = self.functions.needs[stmt.function]
         stmts: list[Stmt] = []
         storage: list[Array] = []
         if need.shared:
             assert self.own is not None
             rest = self.own
             if top:
-                rest = byte_array(self.made.names.fresh("scratch"), need.shared)
+                rest = byte_array(self.functions.names.fresh("scratch"), need.shared)
                 stmts.append(View(rest, self.own, Num(top), Num(need.shared)))
             storage.append(rest)
         storage += self.for_threads(need)
@@ -215,7 +215,7 @@ class _Place:
 
     def task(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, Run):
-            storage = self.for_threads(self.made.needs[stmt.function])
+            storage = self.for_threads(self.functions.needs[stmt.function])
             return with_fields(stmt, args=(*stmt.args, *storage))
         return with_bodies(stmt, self.tasks)
 
@@ -224,7 +224,7 @@ class _Place:
             return []
         self.per_thread = max(self.per_thread, need.per_thread)
         if self.threads is None:
-            self.threads = self.made.for_threads()
+            self.threads = self.functions.for_threads()
         return [self.threads]
 
 

@@ -46,10 +46,10 @@ def read_system_clock(builder: ir.IRBuilder, triple: str) -> ir.Value:
     read = ir.FunctionType(I32, [I32, ir.ArrayType(COUNT, 2).as_pointer()])
     function = cgutils.get_or_insert_function(builder.module, read, "clock_gettime")
     with builder.goto_entry_block():
-        found = builder.alloca(ir.ArrayType(COUNT, 2))
-    builder.call(function, [I32(MONOTONIC.get(system, 1)), found])
-    seconds = builder.load(builder.gep(found, [I32(0), I32(0)]))
-    rest = builder.load(builder.gep(found, [I32(0), I32(1)]))
+        moment = builder.alloca(ir.ArrayType(COUNT, 2))
+    builder.call(function, [I32(MONOTONIC.get(system, 1)), moment])
+    seconds = builder.load(builder.gep(moment, [I32(0), I32(0)]))
+    rest = builder.load(builder.gep(moment, [I32(0), I32(1)]))
     return builder.add(builder.mul(seconds, COUNT(NANOSECONDS)), rest)
 
 

@@ -32,10 +32,10 @@ def tested_load_intrinsic(
             raw = builder.load(ptr, align=size_of(vec, half))
             loaded = from_memory(context, builder, raw, vec, half)
             inside = builder.block
-        found = builder.phi(loaded.type)
-        found.add_incoming(loaded, inside)
-        found.add_incoming(args[3], before)
-        return found
+        either = builder.phi(loaded.type)
+        either.add_incoming(loaded, inside)
+        either.add_incoming(args[3], before)
+        return either
 
     return vec(types.boolean, array, types.intp, vec), codegen
 

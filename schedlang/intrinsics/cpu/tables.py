@@ -122,12 +122,12 @@ def coefficient(typingctx: Any, table: Any, k: Any, shifted: Any) -> Any:
             function = ir.Function(builder.module, kind, name)
         at = builder.bitcast(args[2], llvm_type(whole))
         undefined = ir.Constant(at.type, ir.Undefined)
-        found = []
+        parts = []
         for start in range(0, shifted.lanes, PIECES):
             order = [min(start + lane, shifted.lanes) for lane in range(PIECES)]
             own = shuffled(builder, at, undefined, order)
-            found.append(builder.call(function, [ir.Constant(wide, list(values)), own]))
-        return joined(builder, found, shifted.lanes)
+            parts.append(builder.call(function, [ir.Constant(wide, list(values)), own]))
+        return joined(builder, parts, shifted.lanes)
 
     return shifted(table, k, shifted), permuted if isinstance(shifted, Vec) else loaded
 

@@ -42,8 +42,8 @@ def _reduced(builder: ir.IRBuilder, ty: types.Type, name: str, ptr: ir.Value, x:
     if is_float(ty):
         # the operation of LLVM that NVVM knows in every version
         function = f"llvm.nvvm.atomic.load.{name}.f{ty.bitwidth}.p0f{ty.bitwidth}"
-        made = ir.FunctionType(x.type, [ptr.type, x.type])
-        builder.call(cgutils.get_or_insert_function(builder.module, made, function), [ptr, x])
+        signature = ir.FunctionType(x.type, [ptr.type, x.type])
+        builder.call(cgutils.get_or_insert_function(builder.module, signature, function), [ptr, x])
         return
     unsigned = is_unsigned(ty) and name != "add"
     builder.atomic_rmw(f"u{name}" if unsigned else name, ptr, x, "monotonic")
@@ -66,9 +66,9 @@ def _swapped(
     old = seen if raw == word else builder.bitcast(seen, raw)
     new = emit(builder, ty, old, x)
     wanted = new if raw == word else builder.bitcast(new, word)
-    found = builder.cmpxchg(place, seen, wanted, "monotonic", "monotonic")
-    seen.add_incoming(builder.extract_value(found, 0), builder.block)
-    builder.cbranch(builder.extract_value(found, 1), done, loop)
+    exchange = builder.cmpxchg(place, seen, wanted, "monotonic", "monotonic")
+    seen.add_incoming(builder.extract_value(exchange, 0), builder.block)
+    builder.cbranch(builder.extract_value(exchange, 1), done, loop)
     builder.position_at_end(done)
 
 

@@ -67,18 +67,18 @@ def exchange(typingctx: Any, x: Any, distance: Any) -> Any:
         bits = {"float": 32, "double": 64}.get(str(raw)) or raw.width
         word = value if isinstance(raw, ir.IntType) else builder.bitcast(value, ir.IntType(bits))
         if bits < 32:
-            found = builder.trunc(
+            moved = builder.trunc(
                 _shuffle(builder, builder.zext(word, ir.IntType(32)), distance), ir.IntType(bits)
             )
         elif bits == 32:
-            found = _shuffle(builder, word, distance)
+            moved = _shuffle(builder, word, distance)
         else:
             i32, i64 = ir.IntType(32), ir.IntType(64)
             low = _shuffle(builder, builder.trunc(word, i32), distance)
             high = _shuffle(builder, builder.trunc(builder.lshr(word, i64(32)), i32), distance)
             upper = builder.shl(builder.zext(high, i64), i64(32))
-            found = builder.or_(builder.zext(low, i64), upper)
-        return found if isinstance(raw, ir.IntType) else builder.bitcast(found, raw)
+            moved = builder.or_(builder.zext(low, i64), upper)
+        return moved if isinstance(raw, ir.IntType) else builder.bitcast(moved, raw)
 
     return ty(ty, types.int64), codegen
 

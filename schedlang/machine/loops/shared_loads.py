@@ -53,9 +53,13 @@ def _shared(stmt: Stmt) -> Stmt:
 
 
 def _find(
-    stmt: Stmt, axes: tuple[Axis, ...], written: Container[Buffer], found: set[Expr], seen: set[int]
+    stmt: Stmt,
+    axes: tuple[Axis, ...],
+    written: Container[Buffer],
+    shared: set[Expr],
+    seen: set[int],
 ) -> None:
-    """Add the expressions of ``stmt`` that the copies of ``axes`` share to ``found``.
+    """Add the expressions of ``stmt`` that the copies of ``axes`` share to ``shared``.
 
     ``seen`` are statements whose expressions were added, by ``id``: copies hold one body.
     """
@@ -67,11 +71,11 @@ def _find(
         seen.add(id(stmt.body))
     for node in postorder(expressions(stmt)):
         if isinstance(node, Load) and _repeats(node, axes) and not _reads(node, written):
-            found.add(node)
+            shared.add(node)
         elif isinstance(node, Select) and _is_small(node.cond) and not _reads(node.cond, written):
-            found.add(node.cond)
+            shared.add(node.cond)
     for inner in held_statements(stmt):
-        _find(inner, axes, written, found, seen)
+        _find(inner, axes, written, shared, seen)
 
 
 def _repeats(load: Load, axes: tuple[Axis, ...]) -> bool:

@@ -197,7 +197,7 @@ class _Walk:
             if self.owner.is_short(node):
                 return
         if id(node) not in self.done:
-            result = self.made(node)
+            result = self.with_new_operands(node)
             result = result if stays else self.shortened(result)
             if result is not node:
                 self.done[id(node)] = result
@@ -205,7 +205,7 @@ class _Walk:
     def of(self, value: Value) -> Value:
         return self.done.get(id(value), value)
 
-    def made(self, node: Value) -> Value:
+    def with_new_operands(self, node: Value) -> Value:
         """Return ``node`` with what became of its operands."""
         if isinstance(node, (Choice, Both)):
             return self.choice(node)

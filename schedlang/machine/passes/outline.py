@@ -58,13 +58,13 @@ class _Outliner:
     public: str
     fresh: Callable[[str], str]
     order: tuple[Named, ...]
-    made: list[Function] = field(default_factory=list)
+    functions: list[Function] = field(default_factory=list)
 
     def function(self, function: Function) -> tuple[Function, ...]:
         body = _apart(self.body(function.body, set()), function.parameters)
         parallel = any(isinstance(s, For) and s.parallel for s, _ in walk(body))
-        self.made.append(with_fields(function, body=body, parallel=parallel))
-        return tuple(self.made)
+        self.functions.append(with_fields(function, body=body, parallel=parallel))
+        return tuple(self.functions)
 
     def body(self, body: Body, known: set[str]) -> Body:
         """Return a block; ``known`` are the registers of those around."""
@@ -176,12 +176,12 @@ def free(body: Iterable[Stmt]) -> list[Named]:
     return list(used.values())
 
 
-def _free(body: Iterable[Stmt], known: set[str], found: dict[str, Named]) -> None:
+def _free(body: Iterable[Stmt], known: set[str], free: dict[str, Named]) -> None:
     inside = set(known)
 
     def use(named: Named) -> None:
         if named.name not in inside:
-            found.setdefault(named.name, named)
+            free.setdefault(named.name, named)
 
     for stmt in body:
         for root in values(stmt):
@@ -193,7 +193,7 @@ def _free(body: Iterable[Stmt], known: set[str], found: dict[str, Named]) -> Non
         for array in arrays(stmt):
             use(array)
         for body in bodies(stmt):
-            _free(body, inside | {reg.name for reg in bound(stmt)}, found)
+            _free(body, inside | {reg.name for reg in bound(stmt)}, free)
         inside |= {named.name for named in defined_names(stmt)}
 
 

@@ -110,7 +110,7 @@ def with_calls_in_loops(nest: MachineNest) -> MachineNest:
 class _Writer:
     """The functions of a nest with stamps; ``fresh`` makes names.
 
-    ``made`` are the changed functions, and ``rows`` the ones among them that are given a row.
+    ``changed`` are the changed functions, and ``rows`` the ones among them that are given a row.
     """
 
     def __init__(
@@ -119,16 +119,16 @@ class _Writer:
         self.old = nest
         self.slots, self.fresh, self.times = slots, fresh, times
         self.known = {f.name: f for f in nest.functions}
-        self.made: dict[str, Function] = {}
+        self.changed: dict[str, Function] = {}
         self.rows: set[str] = set()
 
     def nest(self) -> MachineNest:
         entry = self.old.entry
         body = self.around(self.body(entry.body, None), WHOLE, None, "start")
-        self.made[entry.name] = replace(
+        self.changed[entry.name] = replace(
             entry, body=body, parameters=(*entry.parameters, self.times)
         )
-        functions = (self.made.get(f.name, f) for f in self.old.functions)
+        functions = (self.changed.get(f.name, f) for f in self.old.functions)
         return MachineNest(tuple(functions))
 
     def body(self, body: Body, row: Reg | None) -> Body:
@@ -172,7 +172,7 @@ class _Writer:
         elif row is not None:
             more.append(row)
         parameters = (*function.parameters, *more)
-        self.made[run.function] = replace(function, body=body, parameters=parameters)
+        self.changed[run.function] = replace(function, body=body, parameters=parameters)
         return replace(run, args=(*run.args, *more))
 
     def row_of_thread(self) -> Value:
@@ -211,9 +211,9 @@ def _stamps(body: Body, times: Array) -> bool:
     return False
 
 
-def _after_hints(body: Body, made: Body) -> Body:
-    """Return ``body`` with ``made`` before it, but after the hints that a function begins with."""
+def _after_hints(body: Body, added: Body) -> Body:
+    """Return ``body`` with ``added`` before it, but after the hints that a function begins with."""
     hints = 0
     while hints < len(body) and isinstance(body[hints], Hint):
         hints += 1
-    return (*body[:hints], *made, *body[hints:])
+    return (*body[:hints], *added, *body[hints:])

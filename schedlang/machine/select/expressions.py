@@ -455,9 +455,9 @@ def _register_type(kind: Type) -> Type:
     return Type(dtypes.register_dtype(kind.dtype), kind.lanes)
 
 
-def _rounded(value: Value, made: Type) -> Value:
-    """Return ``value`` as ``made``."""
-    return value if value.type == made else Cast(value, made)
+def _rounded(value: Value, type_: Type) -> Value:
+    """Return ``value`` as ``type_``."""
+    return value if value.type == type_ else Cast(value, type_)
 
 
 def _selected(dtype: str, cond: Value, a: Value, b: Value) -> Value:

@@ -264,9 +264,9 @@ def _under_mask(kept: Reg, value: Value, context: Context) -> Value:
     return Fn("select", (context.mask, value, kept), kept.type)
 
 
-def _every_lane(first: Value, step: int, made: Type) -> Value:
+def _every_lane(first: Value, step: int, wide: Type) -> Value:
     """Return the offsets of lanes that are ``step`` elements apart."""
-    lanes = Type(INDEX.dtype, made.lanes)
+    lanes = Type(INDEX.dtype, wide.lanes)
     steps = Op("*", Iota(lanes), Num(step), lanes, index=True)
     return Op("+", steps, first, lanes, index=True)
 
