@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 import schedlang as sl
 from schedlang.codegen.numba_cuda import KernelForm
 from schedlang.errors import BuildError, CallError, CallTypeError
+from schedlang.instructions import PythonFunction
 from schedlang.runtime import gpu, launch
 from schedlang.runtime.launch import Memory
 from schedlang.runtime.nvidia import Compiled
@@ -512,6 +514,38 @@ def test_only_vectorized_accesses_need_alignment(driver: Driver) -> None:
     with pytest.raises(CallError, match="A starts at an address that is not a multiple of 16 "
                                         "bytes"):
         f(OnGpu(data[1:129]), OnGpu(data[:128]))
+
+
+def test_an_instruction_needs_an_aligned_address(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def loaded(path: Path) -> Any:
+        functions = simulate_file(path)
+        functions["doubled"] = doubled
+        return SimpleNamespace(**functions)
+
+    monkeypatch.setattr(gpu.files, "load", loaded)
+    a = sl.placeholder((8,), name="a")
+    b = sl.compute((8,), lambda i: a[i] + a[i], name="b")
+    emit = {"cuda": PythonFunction(doubled)}
+    A = sl.placeholder((8, 8), name="A")
+    B = sl.compute((8, 8), lambda i, j: A[i, j] + A[i, j], name="B")
+    s = sl.schedule(B)
+    s[B].bind(B.op.axis[0], "threadIdx.x")
+    s[B].tensorize(B.op.axis[1], sl.instruction("doubled", b, emit, alignment={"a": 32}))
+    f, room = sl.build(s, [A, B], target="cuda"), numbers(100)
+    data = room[-room.ctypes.data % 64 // 4 :]
+    x, y = data[:64].reshape(8, 8), data[4:68].reshape(8, 8)
+    np.testing.assert_array_equal(f(OnGpu(x)).data, x * 2)
+    # an array of the host is copied
+    np.testing.assert_array_equal(f(y), y * 2)
+    for _ in range(2):
+        with pytest.raises(CallError, match="A starts .* not a multiple of 32 bytes.* pass a copy"):
+            f(OnGpu(y), OnGpu(np.zeros_like(x)))
+
+
+def doubled(a: Any) -> Any:
+    return a + a
 
 
 def test_an_older_gpu_is_named(driver: Driver) -> None:

@@ -241,12 +241,50 @@ def test_alignments_that_say_nothing(alignment: Any, kind: type[Exception], why:
         row8(alignment)
 
 
-def test_a_gpu_refuses_it() -> None:
-    (_, _, C), s, lanes = product()
+def test_operands_in_the_memory_of_a_gpu() -> None:
+    (A, B, C), s, lanes = product()
     s[C].bind(C.op.axis[0], "blockIdx.x")
+    s[C].bind(s[C].leaf_axes[0], "threadIdx.x")
     s[C].tensorize(lanes, row8(ASKED, IN_REGISTERS))
-    with pytest.raises(BuildError, match="row8 needs b at multiples of 32 bytes, and a thread of"):
-        sl.build(s, target="cuda-emulator")
+    x, y = operands()
+    for target in ("cuda", "cuda-emulator"):
+        f = sl.build(s, [A, B, C], target=target)
+        # arrays of the host are copied, so that they may start anywhere
+        assert all(p.alignment == 1 for p in f.signature.parameters)
+        run = f if target == "cuda-emulator" else f.simulate
+        np.testing.assert_allclose(run(at(x, 4), at(y, 4)), x @ y, rtol=1e-5)
+
+
+def in_shared_memory(alignment: Any, padding: int = 0, copies: int = 1) -> sl.Schedule:
+    """Return the schedule of a product whose threads read rows of B in shared memory."""
+    (A, B, C), s, _ = product()
+    sums = s.cache_write(C, "local")
+    rows = s.cache_read(B, "shared", [sums])
+    s[C].bind(C.op.axis[0], "blockIdx.x")
+    s[C].bind(s[C].leaf_axes[0], "threadIdx.x")
+    s[sums].compute_at(s[C], s[C].leaf_axes[0])
+    (i, j), (k,) = s[sums].op.axis, s[sums].op.reduce_axis
+    s[sums].reorder(k, i, j)
+    s[rows].compute_at(s[sums], k)
+    if padding:
+        s[rows].storage_align(rows.op.axis[0], 16, padding)
+    if copies > 1:
+        s[rows].double_buffer()
+    s[sums].tensorize(j, row8(alignment, IN_REGISTERS))
+    return s
+
+
+def test_operands_in_the_shared_memory_of_a_gpu() -> None:
+    x, y = operands()
+    f = sl.build(in_shared_memory({"b": 16}, padding=4, copies=2), target="cuda")
+    np.testing.assert_allclose(f.simulate(x, y), x @ y, rtol=1e-5)
+    why = "B.shared is in shared memory, where an array of a GPU starts at a multiple of 16 bytes"
+    with pytest.raises(BuildError, match=f"{why}, and row8 needs b at multiples of 32\n.*'b': 16"):
+        sl.build(in_shared_memory({"b": 32}), target="cuda-emulator")
+    # one copy starts at an aligned address, the other behind a row of 18 elements
+    why = r"B.shared start k%2\*18 elements behind .*, and row8 needs b at multiples of 16 bytes"
+    with pytest.raises(BuildError, match=why):
+        sl.build(in_shared_memory({"b": 16}, padding=2, copies=2), target="cuda")
 
 
 def test_it_is_pickled_and_written_as_data() -> None:
@@ -393,8 +431,23 @@ def test_the_alignment_of_a_buffer_of_te() -> None:
     np.testing.assert_array_equal(f(at(x, 4), at(x)), x * x)
     with pytest.raises(CallError, match=r"argument 1 \(B.*aligned to 32 bytes"):
         f(x, at(x, 4))
-    B = te.placeholder((4, 12), name="B")
+    A, B = te.placeholder((4, 12), name="A"), te.placeholder((4, 12), name="B")
     C = te.compute((4, 8), lambda i, j: A[i, j] * B[i, j], name="C")
     s = te.create_schedule(C.op)
     with pytest.raises(ScheduleError, match="tiles of B start 12 elements .48 bytes. apart along"):
         s[C].tensorize(C.op.axis[1], times8)
+
+
+def test_the_other_factor_is_aligned() -> None:
+    a, b = sl.placeholder((8,), name="a"), sl.placeholder((8,), name="b")
+    c = sl.compute((8,), lambda i: a[i] * b[i], name="c")
+    emit = {"llvm": Assembly("vmulps $1, $2, $0", "=x,x,x", ("f32x8", "f32x8"))}
+    times8 = sl.instruction("times8", c, emit=emit, needs="avx", alignment={"b": 32})
+    A, B = sl.placeholder((4, 8), name="A"), sl.placeholder((4, 12), name="B")
+    C = sl.compute((4, 8), lambda i, j: A[i, j] * B[i, j], name="C")
+    s = sl.schedule(C)
+    s[C].tensorize(C.op.axis[1], times8)
+    f, draw = sl.build(s, [A, B, C]), np.random.default_rng(0)
+    x, y = draw.random((4, 8), "float32"), draw.random((4, 12), "float32")
+    assert [p.alignment for p in f.signature.parameters] == [32, 1, 1]
+    np.testing.assert_array_equal(f(at(x), at(y, 4)), x * y[:, :8])

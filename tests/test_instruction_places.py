@@ -12,7 +12,7 @@ import pytest
 import schedlang as sl
 from schedlang import te, tvm
 from schedlang.errors import ComputeError, ComputeTypeError, ScheduleError
-from schedlang.instructions import Intrinsic, MemoryFunction
+from schedlang.instructions import Intrinsic, MemoryFunction, PythonFunction
 
 FMA = Intrinsic("llvm.fma.v8f32", ("f32x8", "f32x8", "f32x8"), order=(1, 2, 0))
 
@@ -38,7 +38,7 @@ def test_an_operand_in_another_memory() -> None:
     needs_local = scaled_row({"b": "local"})
     message = """\
 tensorize(j.inner, row8) on stage C: B is in global memory, and row8 needs b in local memory
-  Let it use a copy there, by cache_read(..., "local"), or set_scope("local").
+  Let it read a copy there, by s.cache_read(B, "local", [C]).
     for j.outer in 0..2:
       for i in 0..6:
         for j.inner in 0..8:
@@ -65,10 +65,59 @@ def test_a_result_in_another_memory() -> None:
     _, s, C, k = product()
     columns, lanes = s[C].split(C.op.axis[1], factor=8)
     s[C].reorder(columns, C.op.axis[0], k, lanes)
-    why = 'C is in global memory, and row8 needs c in local memory\n.*cache_write(..., "local")'
-    with pytest.raises(ScheduleError, match=re.escape(why).replace(r"\.\*", ".*")):
+    why = """\
+C is in global memory, and row8 needs c in local memory
+  Tensorize the stage that s.cache_write(C, "local") returns.
+"""
+    with pytest.raises(ScheduleError, match=re.escape(why)):
         s[C].tensorize(lanes, scaled_row({"c": "local"}))
     s[C].tensorize(lanes, scaled_row({"a": "global", "b": "global", "c": "global"}))
+
+
+def chain(scope: str = "") -> tuple[list[sl.Tensor], sl.Schedule]:
+    """Return a product element by element of A and of an intermediate, in memory ``scope``."""
+    A, U = sl.placeholder((4, 8), name="A"), sl.placeholder((4, 8), name="U")
+    B = sl.compute((4, 8), lambda i, j: U[i, j] + 1, name="B")
+    C = sl.compute((4, 8), lambda i, j: A[i, j] * B[i, j], name="C")
+    s = sl.schedule(C)
+    if scope:
+        s[B].set_scope(scope)
+    return [A, U, B, C], s
+
+
+def times8(scopes: Any) -> sl.Instruction:
+    a, b = sl.placeholder((8,), name="a"), sl.placeholder((8,), name="b")
+    c = sl.compute((8,), lambda i: a[i] * b[i], name="c")
+    emit = {"llvm": PythonFunction(multiplied)}
+    return sl.instruction("times8", c, emit=emit, scopes=scopes)
+
+
+def multiplied(a: Any, b: Any) -> Any:
+    return a * b
+
+
+@pytest.mark.parametrize("near", ["a", "b"])
+def test_either_factor_may_be_the_operand_in_this_memory(near: str) -> None:
+    (A, U, _, C), s = chain("local")
+    s[C].tensorize(C.op.axis[1], times8({near: "local"}))
+    x, u = np.random.default_rng(0).random((2, 4, 8), "float32")
+    np.testing.assert_array_equal(sl.build(s, [A, U, C])(x, u), x * (u + 1))
+
+
+def test_a_step_that_moves_an_operand_is_one_that_runs() -> None:
+    (A, U, B, C), s = chain()
+    needed = times8({"a": "local", "b": "local"})
+    with pytest.raises(ScheduleError, match="A is in global.*\n.*A, .local., .C.\\)\\.\n") as first:
+        s[C].tensorize(C.op.axis[1], needed)
+    assert "set_scope" not in str(first.value)
+    s.cache_read(A, "local", [C])
+    why = 's.cache_read(B, "local", [C]), or keep B there by set_scope("local").\n'
+    with pytest.raises(ScheduleError, match=re.escape(why)):
+        s[C].tensorize(C.op.axis[1], needed)
+    s[B].set_scope("local")
+    s[C].tensorize(C.op.axis[1], needed)
+    x, u = np.random.default_rng(0).random((2, 4, 8), "float32")
+    np.testing.assert_array_equal(sl.build(s, [A, U, C])(x, u), x * (u + 1))
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,14 @@ from schedlang.index.simplify import to_lin
 from schedlang.intrinsics.dialect import GPU_NAMES
 from schedlang.ir.nest import functions_of
 from schedlang.ir.nodes import Buffer
+from schedlang.machine.alignment import GPU_ALIGNMENT
 from schedlang.machine.identifiers import Names
 from schedlang.machine.lower import machine_kernels
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Alloc
 from schedlang.machine.select.context import Context
 from schedlang.machine.select.evaluator import Evaluator
-from schedlang.machine.select.gpu import ALIGNMENT, MachineKernel, kernel_names
+from schedlang.machine.select.gpu import MachineKernel, kernel_names
 from schedlang.target import Target
 
 
@@ -176,9 +177,9 @@ class _Printer(StatementPrinter):
     def allocation(self, stmt: Alloc) -> str:
         kind, size = memory_dtype(stmt.array.dtype), self(stmt.count)
         if stmt.start is not None:
-            whole = f"cuda.shared.array(0, np.{kind}, alignment={ALIGNMENT})"
+            whole = f"cuda.shared.array(0, np.{kind}, alignment={GPU_ALIGNMENT})"
             return f"{whole}[{stmt.start}:{stmt.start + int(size)}]"
-        return f"cuda.{stmt.place}.array({size}, np.{kind}, alignment={ALIGNMENT})"
+        return f"cuda.{stmt.place}.array({size}, np.{kind}, alignment={GPU_ALIGNMENT})"
 
 
 class _Host:

@@ -319,7 +319,7 @@ def argument_checks(
     ``in_place`` are the pairs of them that may be one array, and ``refused`` are sizes that cannot
     be. The lines leave the outputs in ``result``.
     """
-    names, addresses = dict(zip(nest.args, listed)), addresses_needed(nest)
+    names, addresses = dict(zip(nest.args, listed)), addresses_needed(nest.body, nest.args)
     inputs = [a for a in nest.args if a not in nest.outputs]
     signature = [names[a] for a in inputs] + [f"{names[b]}=None" for b in nest.outputs]
     size_names = dict(zip(nest.sizes, listed[len(nest.args) :]))

@@ -32,12 +32,13 @@ from schedlang.gpu_lowering.program import Launch, Program
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.printer import expr_text
 from schedlang.machine import nodes as m
+from schedlang.machine.alignment import GPU_ALIGNMENT
 from schedlang.machine.identifiers import identifier
 from schedlang.machine.lower import machine_kernels
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Fn, Reg, Stmt
 from schedlang.machine.rewrite import swap_values
-from schedlang.machine.select.gpu import ALIGNMENT, MachineKernel, kernel_names
+from schedlang.machine.select.gpu import MachineKernel, kernel_names
 from schedlang.machine.walks import operations, values, walk
 from schedlang.target import Target
 
@@ -190,7 +191,7 @@ class KernelPrinter(OpenClValues, Printer):
         own = ((b, "float32" if b.dtype == "float16" else b.dtype) for b in launch.shared)
         counts = [(max(b.size or 0, 1), dtype) for b, dtype in own]
         counts += [(2 * launch.threads, dtype) for dtype in self.exchanged]
-        return sum(-(-n * itemsize(dtype) // ALIGNMENT) * ALIGNMENT for n, dtype in counts)
+        return sum(-(-n * itemsize(dtype) // GPU_ALIGNMENT) * GPU_ALIGNMENT for n, dtype in counts)
 
     def kernel(self) -> list[Line]:
         """Return the lines of the kernel."""
@@ -288,7 +289,7 @@ class KernelPrinter(OpenClValues, Printer):
         if shared:
             self.spaces[array.name] = LOCAL
         declared = f"{'__local ' * shared}{self.kept(array.dtype)} {array.name}"
-        return f"{declared}[{self.text(stmt.count)}] __attribute__((aligned({ALIGNMENT})))"
+        return f"{declared}[{self.text(stmt.count)}] __attribute__((aligned({GPU_ALIGNMENT})))"
 
     def _store(self, stmt: m.Store) -> str:
         return self.updated(stmt) if stmt.how.startswith("atomic_") else self.stored(stmt)

@@ -201,7 +201,8 @@ def instruction(
     * ``alignment``: the bytes, a power of two up to 64, of which the address of the first element
       of an operand or of the result is a multiple at each use, by their names, as in
       ``{"b": 64}``. Others may begin at any element. ``tensorize`` proves it of the tiles of each
-      array, each call checks it of arguments, and GPUs have no such instructions.
+      array, and each call checks it of arguments, on a GPU of those in its memory. Arrays in the
+      shared and local memory of a GPU start at multiples of 16 bytes.
 
     Raise :class:`~schedlang.errors.ComputeError` for a declaration that is not of this form, for
     operands whose bits do not fit what is emitted, or whose last element is not read, and for a

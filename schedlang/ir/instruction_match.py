@@ -7,7 +7,7 @@ operands of ``+`` and ``*`` may be exchanged, and indices by their polynomials.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Union
@@ -71,83 +71,113 @@ class Mismatch:
 Bound = Mapping[Tensor, Operand]
 
 
-def match(loop: For, declared: Instruction) -> Union[Match, Mismatch]:
-    """Return how ``loop`` computes the instruction, or why it does not."""
-    matched = _match(loop, declared)
-    if isinstance(matched, Mismatch):
-        return matched
-    return _elsewhere(matched, declared) or _unaligned(matched, declared) or matched
+def match(
+    loop: For, declared: Instruction, movable: Collection[Tensor] = ()
+) -> Union[Match, Mismatch]:
+    """Return how ``loop`` computes the instruction, or why it does not.
+
+    ``movable`` are the tensors that ``set_scope`` can put into other memory, for the hint. Where
+    operands can be taken in several ways, one must be in the right memory at the right addresses.
+    """
+    why: Mismatch | None = None
+    fewest = 0
+    for way in _ways(loop, declared):
+        if isinstance(way, Mismatch):
+            why = why or way
+            continue
+        faults = [*_elsewhere(way, loop, declared, movable), *_unaligned(way, declared)]
+        if not faults:
+            return way
+        # a fault of place says more than why another order computes something else
+        if not fewest or len(faults) < fewest:
+            why, fewest = faults[0], len(faults)
+    assert why is not None
+    return why
 
 
-def _elsewhere(matched: Match, declared: Instruction) -> Mismatch | None:
-    """Return which operand is not in the memory in which the instruction needs it."""
+def _elsewhere(
+    matched: Match, loop: For, declared: Instruction, movable: Collection[Tensor]
+) -> Iterator[Mismatch]:
+    """Yield which operands are not in the memory in which the instruction needs them."""
     for tensor, operand in matched.tiles(declared):
         buffer, scope = operand.buffer, declared.scopes.get(tensor.name)
-        if scope is not None and buffer.scope != scope:
-            own = "cache_write" if tensor is declared.output else "cache_read"
-            return Mismatch(
-                f"{buffer.name} is in {buffer.scope} memory, and {declared.name} needs "
-                f"{tensor.name} in {scope} memory",
-                f'Let it use a copy there, by {own}(..., "{scope}"), or set_scope("{scope}").',
-            )
-    return None
+        if scope is None or buffer.scope == scope:
+            continue
+        if tensor is declared.output:
+            hint = f'Tensorize the stage that s.cache_write({buffer.name}, "{scope}") returns'
+        else:
+            copy = f's.cache_read({buffer.name}, "{scope}", [{loop.stage}])'
+            hint = f"Let it read a copy there, by {copy}"
+        if buffer.tensor in movable:
+            hint += f', or keep {buffer.name} there by set_scope("{scope}")'
+        yield Mismatch(
+            f"{buffer.name} is in {buffer.scope} memory, and {declared.name} needs "
+            f"{tensor.name} in {scope} memory",
+            f"{hint}.",
+        )
 
 
-def _unaligned(matched: Match, declared: Instruction) -> Mismatch | None:
-    """Return which operand may start at an address that the instruction does not take."""
+def _unaligned(matched: Match, declared: Instruction) -> Iterator[Mismatch]:
+    """Yield which operands may start at an address that the instruction does not take."""
     for tensor, operand in matched.tiles(declared):
         alignment, buffer = declared.alignment.get(tensor.name, 1), operand.buffer
         if alignment == 1 or not (distance := astray(buffer, operand.first, alignment)):
             continue
         own = "cache_write" if tensor is declared.output else "cache_read"
         unit = elements_between(buffer, alignment)
-        return Mismatch(
+        yield Mismatch(
             f"tiles of {buffer.name} start {distance}, and {declared.name} needs {tensor.name} at "
             f"multiples of {alignment} bytes",
             f"Split by multiples of {unit} elements, pad rows to such a multiple by storage_align, "
             f"or pack tiles by transform_layout; {own} gives {buffer.name} a stage for these.",
         )
-    return None
 
 
-def _match(loop: For, declared: Instruction) -> Union[Match, Mismatch]:
+def _ways(loop: For, declared: Instruction) -> Iterator[Union[Match, Mismatch]]:
+    """Yield each way to take the operands of an instruction from ``loop``, and what fails."""
     loops, stmt = _chain(loop)
     if not isinstance(stmt, Store):
-        return stmt
+        yield stmt
+        return
     inside = tuple(f.axis for f in loops)
     loops = [f for f in loops if not is_one(f.extent)]
-    op = declared.op
     mismatch = _different_loops(loops, declared) or _different_store(stmt, declared)
     if mismatch is not None:
-        return mismatch
-    reason: Mismatch | None = None
+        yield mismatch
+        return
     for axes in _assignments(loops, declared):
         compared = _Comparison(declared, axes, inside)
-        bound = next(compared.expressions(stmt.values[0], op.body[0], {}), None)
-        if bound is None:
-            reason = reason or compared.reason
-            continue
-        operands = tuple(bound[tensor] for tensor in declared.operands)
-        if declared.in_memory:
-            result = compared.strided(stmt.buffers[0], stmt.indices, declared.output, op.axis)
-            different = None if result is None else _different_strides(declared, operands, result)
-            if result is None or different is not None:
-                reason = reason or different or compared.reason
-                continue
-            return Match(operands, result, None, inside, stmt)
-        # a result of one element has no loop
-        lanes = next((f for f in loops if f.axis is axes.get(op.axis[0])), None)
-        apart = _coefficients(flat(stmt.buffers[0], stmt.indices), inside)
-        if lanes is not None and apart != {lanes.axis: 1}:
-            return Mismatch(
-                f"the elements of {stmt.buffers[0].name} are {_steps(apart, inside)} apart, and "
-                f"{declared.name} writes adjacent ones",
-                f"Let {lanes.axis.name} run along the last dimension of {stmt.buffers[0].name}.",
-            )
-        result = _origin(stmt.buffers[0], stmt.indices, inside, (ONE,))
-        return Match(operands, result, lanes, inside, stmt)
-    assert reason is not None
-    return reason
+        for bound in compared.expressions(stmt.values[0], declared.op.body[0], {}):
+            operands = tuple(bound[tensor] for tensor in declared.operands)
+            yield _with_result(compared, loops, stmt, operands)
+        if compared.reason is not None:
+            yield compared.reason
+
+
+def _with_result(
+    compared: _Comparison, loops: Sequence[For], store: Store, operands: tuple[Operand, ...]
+) -> Union[Match, Mismatch]:
+    """Return the match with these operands, unless ``store`` does not write such a result."""
+    declared, inside = compared.declared, compared.inside
+    op, buffer = declared.op, store.buffers[0]
+    if declared.in_memory:
+        tile = compared.strided(buffer, store.indices, declared.output, op.axis)
+        if tile is None:
+            assert compared.reason is not None
+            return compared.reason
+        different = _different_strides(declared, operands, tile)
+        return different or Match(operands, tile, None, inside, store)
+    # a result of one element has no loop
+    lanes = next((f for f in loops if f.axis is compared.axes.get(op.axis[0])), None)
+    apart = _coefficients(flat(buffer, store.indices), inside)
+    if lanes is not None and apart != {lanes.axis: 1}:
+        return Mismatch(
+            f"the elements of {buffer.name} are {_steps(apart, inside)} apart, and "
+            f"{declared.name} writes adjacent ones",
+            f"Let {lanes.axis.name} run along the last dimension of {buffer.name}.",
+        )
+    result = _origin(buffer, store.indices, inside, (ONE,))
+    return Match(operands, result, lanes, inside, store)
 
 
 def _origin(

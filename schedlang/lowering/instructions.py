@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from schedlang.compute.tensor import Tensor
 from schedlang.errors import explain
 from schedlang.expr.nodes import Axis
 from schedlang.ir.instruction_match import Mismatch, looped_axes, match
@@ -12,6 +13,7 @@ from schedlang.ir.nodes import Block, For, If, Stmt, Store, walk
 from schedlang.lowering.drafts import Draft
 from schedlang.state.placement import Placement, Problem
 from schedlang.state.plan import Plan
+from schedlang.state.primitives.arguments import scan_of_part
 from schedlang.state.relations import position
 from schedlang.state.state import Inline, Stage, State
 
@@ -68,6 +70,16 @@ def computes(body: Stmt, stage: Stage) -> bool:
     )
 
 
+def movable(state: State) -> list[Tensor]:
+    """Return the tensors that ``set_scope`` can put into other memory."""
+    return [
+        tensor
+        for stage in state.stages.values()
+        if not state.is_output(stage) and scan_of_part(state, stage) is None
+        for tensor in stage.outputs
+    ]
+
+
 def instruction_problems(state: State, placement: Placement, body: Block) -> Iterator[Problem]:
     """Yield why instructions do not compute what the loops do that they are to replace."""
     wanted = {
@@ -82,7 +94,7 @@ def instruction_problems(state: State, placement: Placement, body: Block) -> Ite
         if not isinstance(stmt, For) or stmt.instruction is None:
             continue
         matched.add(stmt.stage)
-        result = match(stmt, stmt.instruction)
+        result = match(stmt, stmt.instruction, movable(state))
         if isinstance(result, Mismatch):
             yield Problem(refusal(stmt.axis.name, stmt, result), stmt.stage)
     for name, stage in wanted.items():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 # arrays begin at multiples of this many bytes, the length of a cache line
 ALIGNMENT = 64
+# but in the shared and local memory of a GPU: the widest access of a thread
+GPU_ALIGNMENT = 16
 # the dtype of an array of bytes
 BYTES = "uint8"
 

@@ -58,7 +58,7 @@ def module_data(
         file.entry,
         file.listing.text,
         file.serial_text,
-        signature_of(assembly.nest, frozenset()),
+        signature_of(assembly.nest, frozenset(), target.facts.binds_threads),
         layout.storage,
         plan,
         file.calls,

@@ -111,13 +111,13 @@ def address_of(flat: np.ndarray, name: str, alignment: int) -> int:
     """Return the address of a :class:`Described` array.
 
     Raise :class:`~schedlang.errors.CallError` if it is not a multiple of ``alignment``: the kernel
-    accesses as many bytes at once.
+    accesses as many bytes at once, or an instruction needs it there.
     """
     address = int(flat.ctypes.data)
     if address % alignment and flat.size:
         raise CallError(
             f"{name} starts at an address that is not a multiple of {alignment} bytes, as a view "
-            f"of another array may, but this kernel accesses {alignment} bytes at once: pass a copy"
+            "of another array may, but this kernel needs it there: pass a copy"
         )
     return address
 

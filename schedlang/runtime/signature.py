@@ -14,12 +14,17 @@ from schedlang.ir.specialize import size_equations
 from schedlang.runtime.parameters import Extent, Parameter, Signature
 
 
-def signature_of(nest: Nest, in_place: frozenset[tuple[int, int]]) -> Signature:
-    """Return the signature of the kernel of a nest."""
+def signature_of(
+    nest: Nest, in_place: frozenset[tuple[int, int]], on_device: bool = False
+) -> Signature:
+    """Return the signature of the kernel of a nest.
+
+    A kernel ``on_device`` checks the addresses of arrays there: other arrays are copied to it.
+    """
     parameters: list[Parameter] = []
     extents: dict[str, Sum] = {}
     single: dict[str, str] = {}
-    addresses = addresses_needed(nest)
+    addresses = addresses_needed(nest.body, nest.args) if not on_device else {}
     for arg in nest.args:
         if isinstance(arg, Var):
             parameters.append(Parameter(arg.name, arg.dtype, (), is_scalar=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedlang.expr.nodes import Axis
 from schedlang.ir.instruction_match import Mismatch, declared_nest, match
 from schedlang.ir.nodes import For, walk
-from schedlang.lowering.instructions import computes
+from schedlang.lowering.instructions import computes, movable
 from schedlang.lowering.lower import lower_state
 from schedlang.state.plan import runs_over
 from schedlang.state.primitives.refusal import refuse
@@ -23,7 +23,7 @@ def check_instruction(before: State, after: State, name: str, axis: Axis) -> Non
     own = [s for s, _ in walk(nest.body) if isinstance(s, For) and s.stage == name]
     tensorized = [s for s in own if s.instruction is chosen and runs_over(s.axis, axis)]
     for loop in tensorized:
-        result = match(loop, chosen)
+        result = match(loop, chosen, movable(after))
         if isinstance(result, Mismatch):
             refuse(result.why, result.hint, before, axis, declared_nest(chosen))
     if not tensorized and computes(nest.body, after.stages[name]):

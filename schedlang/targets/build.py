@@ -244,7 +244,8 @@ def kernel_of_nest(nest: Nest, where: Target, compiler: str = "") -> Kernel:
         for sentence in proofs.open:
             raise BuildError(f"sl.build of {nest.name}: {sentence}")
     public = public_name(nest.name, functions_of(nest))
-    signature = signature_of(nest, in_place_pairs(nest, rewrites=True))
+    pairs = in_place_pairs(nest, rewrites=True)
+    signature = signature_of(nest, pairs, where.facts.binds_threads)
     stand_in = cast(Schedule, LoopsOfSource(public, nest))
     request = Request(stand_in, nest, lowered, where, public, options, signature, steps="")
     if isinstance(backend, LoopBackend):
@@ -292,7 +293,7 @@ def _request(
         if access.exact and not access.needs_sizes:
             raise BuildError(access.refusal(f"sl.build of {nest.name},"))
     checked = any(u.needs_sizes for u in proofs.accesses)
-    signature = signature_of(nest, in_place_pairs(nest))
+    signature = signature_of(nest, in_place_pairs(nest), where.facts.binds_threads)
     conditions = sized_storage(nest).conditions
     if checked:
         conditions = (*conditions, *(refused_sizes(nest, schedule.outputs) or ()))

@@ -12,6 +12,7 @@ from schedlang.ir.instructed import Instructed, Tile
 from schedlang.ir.instruction_match import Match, Mismatch, match
 from schedlang.ir.nodes import Block, For, Stmt, Store, block_of, with_fields, with_held
 from schedlang.ir.updates import as_plain_store
+from schedlang.machine.alignment import GPU_ALIGNMENT
 from schedlang.machine.loops.job import LoopJob
 from schedlang.target_kinds import Facts
 
@@ -66,20 +67,23 @@ def matched_by(loop: For, facts: Facts) -> Match:
     if language not in declared.emit and not in_memory:
         why = f"{declared} has no form for target={facts.name!r}"
         raise BuildError(explain(asked, why, f"Give sl.instruction emit={{{language!r}: ...}}."))
-    if declared.alignment and facts.binds_threads:
-        name, count = next(iter(declared.alignment.items()))
-        raise BuildError(
-            explain(
-                asked,
-                f"{declared} needs {name} at multiples of {count} bytes, and a thread of a GPU "
-                "gets its operands in registers",
-                "For GPUs, declare it without alignment=.",
-            )
-        )
     # lowering has matched the loops, but on a GPU the threads came in between
     matched = match(loop, declared)
     if isinstance(matched, Mismatch):
         raise BuildError(explain(asked, matched.why, matched.hint))
+    for tensor, tile in matched.tiles(declared) if facts.binds_threads else ():
+        count, buffer = declared.alignment.get(tensor.name, 1), tile.buffer
+        if count > GPU_ALIGNMENT and buffer.scope != "global":
+            raise BuildError(
+                explain(
+                    asked,
+                    f"{buffer.name} is in {buffer.scope} memory, where an array of a GPU starts at "
+                    f"a multiple of {GPU_ALIGNMENT} bytes, and {declared} needs {tensor.name} at "
+                    f"multiples of {count}",
+                    f"Declare alignment={{{tensor.name!r}: {GPU_ALIGNMENT}}}, or let it use "
+                    "global memory.",
+                )
+            )
     return matched
 
 

@@ -10,12 +10,14 @@ from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Axis, Var
 from schedlang.gpu_lowering.program import Index, Launch, Program
 from schedlang.index.linear import Lin
+from schedlang.ir.addresses import addresses_needed
 from schedlang.ir.nest import Nest
 from schedlang.ir.nodes import Barrier, Block, Buffer, Commit, Exchange, For
 from schedlang.ir.offsets import one_access
 from schedlang.ir.printer import expr_text
 from schedlang.ir.rewrite import storage
 from schedlang.machine import nodes as machine
+from schedlang.machine.alignment import GPU_ALIGNMENT
 from schedlang.machine.identifiers import Names
 from schedlang.machine.nodes import Fn, Function, Load, Num, Reg, Store, Thread, Type
 from schedlang.machine.select.context import Context
@@ -23,14 +25,13 @@ from schedlang.machine.select.parameters import used_keys
 from schedlang.machine.select.statements import Statements
 from schedlang.target import Target
 
-ALIGNMENT = 16
-
 
 @dataclass(frozen=True)
 class MachineKernel:
     """A kernel, its parameters in order, and its launch.
 
-    ``access_bytes`` holds the bytes of the widest access to each buffer.
+    ``access_bytes`` holds the bytes of the widest access to each buffer, or the multiple of bytes
+    at which an instruction needs it.
     """
 
     function: Function
@@ -87,8 +88,8 @@ class _Kernel(Statements):
         # the first buffer of each name, whose storage the others have
         self.first: dict[str, Buffer] = {}
         self.local_names: dict[tuple[str, str, int | None], str] = {}
-        # the bytes of the widest access to each buffer
-        self.access_bytes: dict[Buffer, int] = {}
+        # the bytes to which each buffer must be aligned: those of its widest access, or more
+        self.access_bytes = {**addresses_needed(launch.body, nest.args)}
 
     def kernel(self, stmts: Block, constant: Mapping[Axis | Var, Lin]) -> MachineKernel:
         launch = self.launch
@@ -160,7 +161,7 @@ class _Kernel(Statements):
         if buffer.scope == "shared" and self.dynamic:
             bytes_ = itemsize(buffer.dtype)
             start = self.offset // bytes_
-            self.offset += -(-size * bytes_ // ALIGNMENT) * ALIGNMENT
+            self.offset += -(-size * bytes_ // GPU_ALIGNMENT) * GPU_ALIGNMENT
         array = self.evaluator.array(buffer)
         allocations = (stmt for stmt in self.evaluator.stmts if isinstance(stmt, machine.Alloc))
         if all(stmt.array != array for stmt in allocations):
