@@ -311,6 +311,12 @@ def test_a_function_that_raises_under_a_debugger() -> None:
         sl.reference(stage(raising))(X)
 
 
+CHANGED = (
+    "sl.extern calls changed: it writes to an array that is read-only, as its input A is\n"
+    r"  Write the outputs alone, and copy an input before you change it, as in A.copy\(\)\."
+)
+
+
 @pytest.mark.parametrize("target", ["cpu", "python", "reference"])
 def test_results_and_inputs_of_functions_on_the_host(target: str) -> None:
     def run(call: Any) -> Any:
@@ -328,10 +334,15 @@ def test_results_and_inputs_of_functions_on_the_host(target: str) -> None:
 
     with pytest.raises(sl.errors.CallTypeError, match=r"it returns ndarray.*\n.*return nothing"):
         run(returned)(X)
-    with pytest.raises(ValueError, match="read-only"):
+    with pytest.raises(sl.errors.VerifyError, match=CHANGED) as refusal:
         run(changed)(X)
+    # the line of the function is in the traceback
+    if target != "cpu":
+        assert "assignment destination is read-only" in str(refusal.value.__context__)
     with pytest.raises(ValueError, match="broadcast"):
         run(misshapen)(X)
+    with pytest.raises(sl.errors.VerifyError, match=CHANGED):
+        stage(changed).op.check(X)
 
 
 def test_the_oracle_sees_a_failure_of_c() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from schedlang.codegen.c_compiler import user_head
 from schedlang.codegen.c_externs import C_TYPES, prototype
 from schedlang.compute.extern_op import ADDRESS, HOST, NUMBA, ExternFunction
+from schedlang.compute.poison import fail
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import CallError, CallTypeError, ComputeError, ComputeTypeError, explain
 from schedlang.externs.python_text import Unreadable, python_text
@@ -69,7 +70,7 @@ def function_of(
     title = str(getattr(call, "__name__", type(call).__name__))
     title = title if title.isidentifier() else name
     kind = NUMBA if module.startswith("numba.") and python is not None else HOST
-    run = partial(_run, call, title, kind, len(inputs))
+    run = partial(_run, call, title, kind, [tensor.name for tensor in inputs])
     source, why = "", ""
     try:
         source = python_text(call)
@@ -97,14 +98,26 @@ def place_of(call: Any) -> str:
     return f"{module}:{path}" if value is call else ""
 
 
-def _run(call: Any, title: str, kind: str, inputs: int, *arrays: np.ndarray) -> None:
+def _run(call: Any, title: str, kind: str, inputs: Sequence[str], *arrays: np.ndarray) -> None:
     """Call a function of Python or numba; the inputs of one of Python cannot be written."""
     given = list(arrays)
     if kind == HOST:
-        for k in range(inputs):
+        for k in range(len(inputs)):
             given[k] = given[k].view()
             given[k].flags.writeable = False
-    result = call(*given)
+    try:
+        result = call(*given)
+    except ValueError as error:
+        # NumPy's words, which do not say what array it is
+        if "read-only" not in str(error) or kind != HOST or not inputs:
+            raise
+        fail(
+            f"sl.extern calls {title}",
+            f"it writes to an array that is read-only, as its input{'s' * (len(inputs) > 1)} "
+            f"{' and '.join(inputs)} {'are' if len(inputs) > 1 else 'is'}",
+            "Write the outputs alone, and copy an input before you change it, as in "
+            f"{inputs[0]}.copy().",
+        )
     if result is not None:
         raise CallTypeError(
             explain(
