@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 import schedlang as sl
+from benchmarks.byte_instructions import form_of
 from benchmarks.works.convolution import CONV, windows
 
-# vectors of output channels of a tile of sums, and the most pixels
-VECTORS, MOST_PIXELS = 2, 14
+# vectors of output channels of a tile of sums
+VECTORS = 2
 
 
 @dataclass(frozen=True)
@@ -95,14 +96,14 @@ def declared(work: Convolution) -> list[sl.Tensor]:
 def by_hand(work: Convolution) -> tuple[sl.Schedule, list[sl.Tensor]]:
     """Keep pixels by vectors of channels in registers, and pack four channels side by side.
 
-    Weights of signed pixels are shifted.
+    Weights of signed pixels are shifted, if the instruction wants an unsigned operand.
     """
     X, W, XP, Y = declared(work)
-    instruction, terms = sl.instructions.vpdpbusd, 4
+    form = form_of({"uint8": "u8", "int8": "s8"}[work.data])
+    instruction, terms = form.instruction, form.terms
     s = sl.schedule(Y)
     tile = s.cache_write(Y, "local")
-    if work.data == "int8":
-        instruction = sl.instructions.vpdpbusd_su
+    if form.shifts(1, "int8"):
         packed, sums = s.shift_operand(tile, W, "uint8")
         _, y, x = (a for a in s[sums].op.axis if a.extent > 1 or a.name == "n")
         s[sums].reorder(y, *s[sums].op.reduce_axis, x)
@@ -116,7 +117,7 @@ def by_hand(work: Convolution) -> tuple[sl.Schedule, list[sl.Tensor]]:
     )
     s[XP].transform_layout(lambda n, c, y, x: (n, c // terms, y, x, c % terms))
     n, o, y, x = s[Y].op.axis
-    pixels = max(f for f in range(1, MOST_PIXELS + 1) if work.out % f == 0)
+    pixels = max(f for f in range(1, form.pixels + 1) if work.out % f == 0)
     panel, lane = s[Y].split(o, factor=lanes)
     strip, pixel = s[Y].split(x, factor=pixels)
     s[Y].reorder(n, panel, y, strip, lane, pixel)

@@ -6,8 +6,9 @@
 
 Rows are ``u8`` (uint8 by int8), ``s8`` (int8 by int8) and ``bf16``, at several sizes, as products
 of a matrix with a vector, and as convolutions. ``by hand`` is a schedule of this file or of
-``byte_convolutions``, whose tile is computed by the dot product of the processor; ``autoschedule``
-is ``sl.autoschedule`` of the plain computation. ``of best`` is the time of the best peer over the
+``byte_convolutions``, whose tile is computed by the dot product of the processor
+(``byte_instructions``), or that of words if it has AVX2 alone; ``autoschedule`` is
+``sl.autoschedule`` of the plain computation. ``of best`` is the time of the best peer over the
 row's own. Peers: ``torch._int_mm`` (int8 by int8), PyTorch's product of bfloat16 tensors, its
 quantized convolution, and ``MatMulInteger`` and ``ConvInteger`` of ONNX Runtime. A call packs its
 operands; only PyTorch's convolution has its weights packed ahead.
@@ -42,36 +43,26 @@ from benchmarks.byte_convolutions import (  # noqa: E402
     torch_convolution,
 )
 from benchmarks.byte_convolutions import ours as convolve  # noqa: E402
+from benchmarks.byte_instructions import form_of  # noqa: E402
 from benchmarks.harness import Case, Column, Row, Unavailable, main  # noqa: E402
 from benchmarks.peers.onnx_node import node_call  # noqa: E402
 from schedlang.expr.dtypes import array_dtype  # noqa: E402
-from schedlang.runtime.processor import missing_features  # noqa: E402
 
 PACKAGES = {"torch": "torch", "ONNX Runtime": "onnxruntime"}
 # the schedules of this file, and of the package
 OURS = ("schedlang, by hand", "schedlang, autoschedule")
-# rows and vectors of a tile of sums, and the rows of one with few columns
-ROWS, VECTORS, NARROW_ROWS = 6, 4, 8
+# the rows of a tile of sums with few columns
+NARROW_ROWS = 8
 
 
 @dataclass(frozen=True)
 class Kind:
-    """The dtypes of a product, and the instructions of its tile, one with 8 columns, and rows."""
+    """The dtypes of a product."""
 
     name: str
     left: str
     right: str
     result: str
-    instruction: sl.Instruction
-    narrow: sl.Instruction
-    rows: sl.Instruction
-
-    @property
-    def terms(self) -> int:
-        """The steps that an instruction takes."""
-        extent = self.instruction.op.reduce_axis[0].extent
-        assert isinstance(extent, int)
-        return extent
 
 
 @dataclass(frozen=True)
@@ -105,15 +96,11 @@ class Product:
         return arrays
 
 
-box = sl.instructions
 KINDS = (
-    Kind("u8", "uint8", "int8", "int32", box.vpdpbusd, box.vpdpbusd_256, box.vpdpbusd_rows),
-    Kind("s8", "int8", "int8", "int32", box.vpdpbusd_su, box.vpdpbusd_su_256, box.vpdpbusd_rows),
-    Kind(
-        "bf16", "bfloat16", "bfloat16", "float32", box.vdpbf16ps, box.vdpbf16ps_256,
-        box.vdpbf16ps_rows,
-    ),
-)  # fmt: skip
+    Kind("u8", "uint8", "int8", "int32"),
+    Kind("s8", "int8", "int8", "int32"),
+    Kind("bf16", "bfloat16", "bfloat16", "float32"),
+)
 SIZES = ((512, 512, 512), (1024, 1024, 1024), (1000, 1003, 997), (4096, 8, 4096), (4096, 1, 4096))
 PRODUCTS = [Product(kind, *size) for kind in KINDS for size in SIZES]
 
@@ -136,15 +123,15 @@ def by_hand(product: Product) -> tuple[sl.Schedule, list[sl.Tensor]]:
 
     Zeros fill operands of odd sizes up. Of two signed operands, the one in panels is shifted.
     """
-    kind, (A, B, C) = product.kind, declared(product)
-    chosen, vectors, rows = kind.instruction, VECTORS, ROWS
-    if product.n < chosen.lanes:
-        chosen, vectors, rows = kind.narrow, 1, NARROW_ROWS
-    lanes, terms = chosen.lanes * vectors, kind.terms
+    kind, form, (A, B, C) = product.kind, form_of(product.kind.name), declared(product)
+    chosen, vectors, rows = form.instruction, form.vectors, form.rows
+    if product.n <= form.narrow.lanes:
+        chosen, vectors, rows = form.narrow, 1, NARROW_ROWS
+    lanes, terms = chosen.lanes * vectors, form.terms
     s = sl.schedule(C)
     tile = s.cache_write(C, "local")
     panels = B
-    if kind.left == "int8":
+    if form.shifts(1, kind.right):
         panels, sums = s.shift_operand(tile, B, "uint8")
         _sum_rows(s, sums, product.m * product.k)
     if product.n % lanes or product.k % terms:
@@ -200,13 +187,13 @@ def along_rows(product: Product) -> tuple[sl.Schedule, list[sl.Tensor]]:
 
     Of two signed operands, the matrix is shifted, in registers.
     """
-    kind, (A, B, C) = product.kind, declared(product)
-    s, chosen = sl.schedule(C), kind.rows
+    form, (A, B, C) = form_of(product.kind.name), declared(product)
+    s, chosen = sl.schedule(C), form.along_row
     shifted = None
-    if kind.left == "int8":
+    if chosen.operands[0].dtype != product.kind.left:
         shifted, _ = s.shift_operand(C, A, "uint8")
-    _, steps = s[C].split(s[C].op.reduce_axis[0], factor=chosen.lanes * kind.terms)
-    lane, _ = s[C].split(steps, factor=kind.terms)
+    _, steps = s[C].split(s[C].op.reduce_axis[0], factor=chosen.lanes * form.terms)
+    lane, _ = s[C].split(steps, factor=form.terms)
     partial = s.rfactor(C, lane, factor_axis=2)
     row, _ = s[C].op.axis
     s[C].parallel(row)
@@ -224,8 +211,6 @@ def along_rows(product: Product) -> tuple[sl.Schedule, list[sl.Tensor]]:
 
 
 def ours(product: Product, hand: bool) -> Callable[[], Any]:
-    if lacking := missing_features(product.kind.instruction.needs):
-        raise Unavailable(f"the processor lacks {' and '.join(lacking)}")
     if hand:
         s, tensors = (by_hand if product.n > 1 else along_rows)(product)
     else:
