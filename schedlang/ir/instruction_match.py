@@ -308,7 +308,7 @@ class _Comparison:
     """A comparison of expressions, with ``axes`` of the nest for the axes of the declaration."""
 
     def __init__(
-        self, declared: Instruction, axes: Mapping[Axis, Axis], inside: Sequence[Axis]
+        self, declared: Instruction, axes: Mapping[Axis, Axis], inside: tuple[Axis, ...]
     ) -> None:
         self.declared, self.axes, self.inside = declared, axes, inside
         self.reason: Mismatch | None = None
