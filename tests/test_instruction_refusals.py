@@ -35,7 +35,7 @@ from schedlang.instructions import (
 from schedlang.intrinsics.cpu import broadcast, fma, instruct, select, vload
 from schedlang.runtime.processor import unknown_features
 from tests.instructions import fused, packed, runs, scaled_row, tensorized
-from tests.marks import compiles
+from tests.marks import compiles, slow_but
 
 LARGE = 2**64
 # the types of a snippet for the declaration below
@@ -535,6 +535,52 @@ def test_assembly_that_llvm_cannot_write() -> None:
     says = "(?:invalid instruction mnemonic|couldn't allocate output register)"
     with pytest.raises(BuildError, match=f"(?s)LLVM cannot write 'vpdpbusdx.*It says:.*{says}"):
         sl.build(_with(bad))
+
+
+ILLEGAL = {
+    "assembly": {"llvm": Assembly("ud2", "=x,0,x,x", ("i32x4",) * 3)},
+    "a snippet of C": {"c": CSnippet('__asm__("ud2" : "+x"(c));', dict.fromkeys("cab", "__m128i"),
+                                     "immintrin.h")},
+    "a function in memory": {"memory": MemoryFunction(
+        "int own(const uint8_t *a, const int8_t *b, int32_t *c, const int64_t *sizes) {"
+        ' __asm__("ud2"); return 0; }'
+    )},
+}  # fmt: skip
+
+
+@pytest.mark.skipif(machine() not in ("x86_64", "AMD64"), reason="ud2 is an instruction of x86")
+@pytest.mark.parametrize("form", slow_but(["assembly"], ILLEGAL))
+def test_an_instruction_that_the_processor_lacks_without_a_name(form: str) -> None:
+    """It would end this process; assemblers take instructions of every processor."""
+    emit = ILLEGAL[form]
+    own = sl.instruction("own", dot(lanes=4), emit)
+    why = "own.*has an instruction that this processor lacks\n  Name the feature .* as in needs="
+    with pytest.raises(InstructionError, match=why):
+        own.check(samples=1)
+    A, B = sl.placeholder((6, 4), "uint8", name="A"), sl.placeholder((4, 4), "int8", name="B")
+    k = sl.reduce_axis(4, name="k")
+
+    def element(i: Any, j: Any) -> Any:
+        return sl.sum(A[i, k].astype("int32") * B[j, k].astype("int32"), axis=k)
+
+    C = sl.compute((6, 4), element, name="C")
+    s = sl.schedule(C)
+    s[C].tensorize(C.op.axis[1], own)
+    with pytest.raises(BuildError, match=why):
+        sl.build(s, [A, B, C], target="c" if "c" in emit else "cpu")
+    # a name that does not mean it is shown
+    wrong = sl.instruction("own", dot(lanes=4), emit, needs="sse2")
+    with pytest.raises(InstructionError, match="lacks, which sse2 does not mean"):
+        wrong.check(samples=1)
+
+
+@pytest.mark.slow
+def test_assembly_that_no_assembler_of_c_takes() -> None:
+    bad = CSnippet('__asm__("vpdpbusdx %0" : "+x"(c));', dict.fromkeys("cab", "__m128i"),
+                   "immintrin.h")  # fmt: skip
+    own = sl.instruction("own", dot(lanes=4), {"c": bad})
+    with pytest.raises(InstructionError, match="(?s)cannot write .*vpdpbusdx.*It says:.*vpdpbusdx"):
+        own.check()
 
 
 def test_a_function_that_llvm_does_not_know() -> None:

@@ -8,10 +8,13 @@ from functools import lru_cache
 from schedlang.codegen.c_compiler import user_head
 from schedlang.codegen.c_instruction import instruction_file
 from schedlang.errors import BuildError
-from schedlang.instructions.declaration import MEMORY, Instruction
+from schedlang.expr.dtypes import itemsize
+from schedlang.instructions.declaration import MEMORY, WIDEST, Instruction, elements
 from schedlang.instructions.needs import alternatives
+from schedlang.ir.instruction_match import packed_strides
 from schedlang.runtime import files
-from schedlang.runtime.c_library import OPTIONS, assembly
+from schedlang.runtime.c_library import OPTIONS, assembly, library
+from schedlang.runtime.first_run import is_illegal
 from schedlang.runtime.llvm.trial import Trial
 from schedlang.runtime.processor import missing_features
 
@@ -19,20 +22,39 @@ from schedlang.runtime.processor import missing_features
 def c_trial(declared: Instruction) -> Trial:
     """Return the assembly of an instruction's form in C, or why the compiler refuses it.
 
-    It is compiled for this processor, and as if it had the features that the instruction needs.
+    It is compiled for this processor, and as if it had the features that the instruction needs. If
+    it has them, it also runs.
     """
-    return _compiled(instruction_file(declared), declared)
+    count = 1 + len(declared.operands) + declared.accumulates
+    return _compiled(instruction_file(declared), declared, "tile", (WIDEST,) * count)
 
 
 def memory_trial(declared: Instruction) -> Trial:
     """Return the assembly of an instruction's function in memory, if it is the text of C source."""
     source = getattr(declared.emit[MEMORY], "call", None)
-    return _compiled(f"{user_head()}{source}\n", declared) if isinstance(source, str) else Trial("")
+    if not isinstance(source, str):
+        return Trial("")
+    tensors = (*declared.operands, declared.output)
+    bytes_ = tuple(elements(t) * itemsize(t.dtype) for t in tensors)
+    sizes: list[int] = []
+    for tensor in tensors:
+        packed = [int(stride.const or 0) for stride in packed_strides(tensor)]
+        sizes += [*map(int, tensor.shape), *packed]
+    text = f"{user_head()}{source}\n"
+    return _compiled(text, declared, declared.name, bytes_, tuple(sizes))
 
 
-def _compiled(text: str, declared: Instruction) -> Trial:
+def _compiled(
+    text: str, declared: Instruction, function: str, bytes_: tuple[int, ...],
+    sizes: tuple[int, ...] = (),
+) -> Trial:  # fmt: skip
     lacking = tuple(alternatives(name)[0] for name in missing_features(declared.needs))
-    return compiled_by_c(text, declared.name, lacking)
+    trial = compiled_by_c(text, declared.name, lacking)
+    # Linux grants tiles of AMX to a process that asks for them
+    asks = any(name.startswith("amx") for name in declared.needs)
+    if lacking or asks or trial.error:
+        return trial
+    return ran_by_c(trial.assembly, text, declared.name, function, bytes_, sizes)
 
 
 @lru_cache(maxsize=64)
@@ -44,3 +66,16 @@ def compiled_by_c(text: str, name: str, features: Sequence[str]) -> Trial:
         return Trial(assembly(path, options, BuildError))
     except BuildError as error:
         return Trial("", str(error))
+
+
+@lru_cache(maxsize=64)
+def ran_by_c(
+    assembly: str, text: str, name: str, function: str, bytes_: Sequence[int], sizes: Sequence[int]
+) -> Trial:
+    """Return what the assembler says of a C file, and whether a run of its function is illegal."""
+    path = files.write(text, f"instruction_{name}", ".c")
+    try:
+        made = library(path, refusal=BuildError)
+    except BuildError as error:
+        return Trial("", str(error))
+    return Trial(assembly, is_illegal=is_illegal(made._name, function, bytes_, sizes))

@@ -26,9 +26,25 @@ COMPILERS: Mapping[str, Compiler] = {
 
 
 def refusal(declared: Instruction, language: str) -> tuple[str, str] | None:
-    """Return why the compiler cannot write an instruction, and its words; ``None`` if it can."""
+    """Return why the compiler cannot write an instruction, and its words; ``None`` if it can.
+
+    Also return what to do about one that needs more of the processor than it says.
+    """
     compiler = COMPILERS[language]
-    error = compiler.trial(declared).error
-    if not error:
+    trial = compiler.trial(declared)
+    if trial.is_illegal:
+        named = f", which {', '.join(declared.needs)} does not mean" if declared.needs else ""
+        return (
+            f"{declared.emit[language]} has an instruction that this processor lacks{named}",
+            'Name the feature by LLVM\'s name, as in needs="avxvnni": a build for a processor '
+            "without it is then refused, and check() only compiles.",
+        )
+    if not trial.error:
         return None
-    return f"{compiler.name} cannot write {declared.emit[language]}", f"It says:\n{error}"
+    return f"{compiler.name} cannot write {declared.emit[language]}", f"It says:\n{trial.error}"
+
+
+def has_assembly(declared: Instruction) -> bool:
+    """Return whether the C source of a function in memory has what no C compiler checks."""
+    source = getattr(declared.emit.get(MEMORY), "call", None)
+    return isinstance(source, str) and ("asm" in source or "target" in source)

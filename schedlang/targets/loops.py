@@ -14,6 +14,7 @@ from schedlang.codegen.numba_file import HELPERS, render
 from schedlang.diagnostics.spills import guarded_tiles, spills
 from schedlang.diagnostics.strides import strided_accesses
 from schedlang.errors import SpillWarning, StrideWarning, explain
+from schedlang.instructions.declaration import MEMORY
 from schedlang.intrinsics.dialect import NAMES
 from schedlang.ir.nest import Nest, functions_of
 from schedlang.ir.nodes import Block, For, Stmt, with_fields
@@ -128,14 +129,15 @@ class LoopBackend(PrintedBackend[Lowered]):
         """
         # they load numba, which most builds do not need
         from schedlang.instructions.box import IN_THE_BOX
-        from schedlang.targets.instruction_trials import refusal
+        from schedlang.targets.instruction_trials import has_assembly, refusal
 
         language = self.facts.instructions
         for declared, loop in {loop.instruction: loop for loop in loops}.items():
             assert declared is not None
-            if declared in IN_THE_BOX or language not in declared.emit:
+            written = language if language in declared.emit else MEMORY
+            if declared in IN_THE_BOX or (written == MEMORY and not has_assembly(declared)):
                 continue
-            if why := refusal(declared, language):
+            if why := refusal(declared, written):
                 asked = f"tensorize({loop.axis.name}, {declared}) on stage {loop.stage}"
                 return explain(asked, *why)
         return ""

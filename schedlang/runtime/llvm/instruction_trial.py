@@ -24,7 +24,8 @@ from schedlang.runtime.processor import missing_features
 def trial(declared: Instruction) -> Trial:
     """Return the assembly of an instruction, or why LLVM cannot write it.
 
-    It is compiled for this processor, and as if it had the features that the instruction needs.
+    It is compiled for this processor, and as if it had the features that the instruction needs. If
+    it has them, it also runs.
     """
     emission = declared.emit["llvm"]
     assert not isinstance(emission, (CFunction, CSnippet, MemoryFunction))
@@ -37,7 +38,8 @@ def trial(declared: Instruction) -> Trial:
             ValueError) as error:  # fmt: skip
         # a function of the user's may call intrinsics in any way
         return Trial("", uncoloured(str(error)) or type(error).__name__)
-    compiled = compiled_alone(str(module), processor, needed)
+    run = "" if lacking else "tile"
+    compiled = compiled_alone(str(module), processor, needed, run)
     called = [f.name for f in module.functions if f.is_declaration and f.name.startswith("llvm.")]
     # LLVM takes a name that it does not know for a function of the user's
     if unknown := [name for name in called if name in compiled.assembly]:

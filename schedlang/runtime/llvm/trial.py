@@ -7,42 +7,53 @@ of this file.
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 from functools import lru_cache
 from typing import NamedTuple
+
+from schedlang.runtime.first_run import ILLEGAL, zeros
 
 # seconds that LLVM takes at most for one instruction
 LONGEST = 60.0
 
 
 class Trial(NamedTuple):
-    """The assembly of an instruction, or the compiler's words on why there is none."""
+    """The assembly of an instruction, or the compiler's words on why there is none.
+
+    ``is_illegal`` if its first run met an instruction that the processor lacks.
+    """
 
     assembly: str
     error: str = ""
+    is_illegal: bool = False
 
 
 @lru_cache(maxsize=64)
-def compiled_alone(module: str, processor: str, features: str) -> Trial:
+def compiled_alone(module: str, processor: str, features: str, run: str = "") -> Trial:
     """Return the assembly of a module, or why LLVM refuses it.
 
-    ``processor`` and ``features`` are LLVM's names, as in ``"znver4"`` and ``"+avx512vnni"``.
+    ``processor`` and ``features`` are LLVM's names, as in ``"znver4"`` and ``"+avx512vnni"``. The
+    function ``run``, if any, is called on vectors of zeros.
     """
-    command = [sys.executable, "-m", __name__, processor, features]
+    command = [sys.executable, "-m", __name__, processor, features, run]
     try:
         done = subprocess.run(
             command, input=module, capture_output=True, text=True, timeout=LONGEST, check=False
         )
     except subprocess.TimeoutExpired:
         return Trial("", f"LLVM takes more than {LONGEST:.0f} seconds")
+    if done.stdout:
+        # how else it ends says nothing, since zeros may not be what it takes
+        return Trial(done.stdout, is_illegal=done.returncode in ILLEGAL)
     if done.returncode:
         return Trial("", done.stderr.strip() or f"LLVM ended with status {done.returncode}")
     return Trial(done.stdout)
 
 
-def main(processor: str, features: str) -> None:
-    """Compile the module in the standard input, and write its assembly."""
+def main(processor: str, features: str, run: str) -> None:
+    """Compile the module in the standard input, write its assembly, and call a function of it."""
     from llvmlite import binding
 
     binding.initialize_native_target()
@@ -58,6 +69,14 @@ def main(processor: str, features: str) -> None:
     # the assembler sees inline assembly when it writes an object
     machine.emit_object(module)
     sys.stdout.write(machine.emit_assembly(module))
+    sys.stdout.flush()
+    if run:
+        operands = [*module.get_function(run).arguments]
+        engine = binding.create_mcjit_compiler(module, machine)
+        engine.finalize_object()
+        call = ctypes.CFUNCTYPE(None)(engine.get_function_address(run))
+        # an operand is a vector of 64 bytes at most
+        call(*(ctypes.c_void_p(zeros(64)) for _ in operands))
 
 
 if __name__ == "__main__":
