@@ -332,7 +332,7 @@ def test_machine_code_with_other_parameters_is_refused(driver: Driver, core: Cor
         kernel(sl.var("n"))(OnGpu(numbers(100)))
 
 
-def doubled_by_size(target: str, size_is_given: bool) -> Any:
+def double_by_size(target: str, size_is_given: bool) -> Any:
     n = sl.var("n")
     A = sl.placeholder((n,), name="A")
     B = sl.compute((n,), lambda i: A[i] * 2, name="B")
@@ -345,7 +345,7 @@ def doubled_by_size(target: str, size_is_given: bool) -> Any:
 
 def test_a_size_may_be_a_numpy_integer(driver: Driver) -> None:
     a = numbers(100)
-    given, taken = (doubled_by_size("cuda", is_given) for is_given in (True, False))
+    given, taken = (double_by_size("cuda", is_given) for is_given in (True, False))
     for size in (np.int64(100), 100):
         out, other = np.zeros(100, "float32"), np.zeros(100, "float32")
         given(size, a, out)
@@ -356,7 +356,7 @@ def test_a_size_may_be_a_numpy_integer(driver: Driver) -> None:
 
 def test_a_size_may_be_an_argument_of_the_emulator() -> None:
     a, out = numbers(100), np.zeros(100, "float32")
-    doubled_by_size("cuda-emulator", True)(100, a, out)
+    double_by_size("cuda-emulator", True)(100, a, out)
     np.testing.assert_array_equal(out, a * 2)
 
 
@@ -521,18 +521,18 @@ def test_an_instruction_needs_an_aligned_address(
 ) -> None:
     def loaded(path: Path) -> Any:
         functions = simulate_file(path)
-        functions["doubled"] = doubled
+        functions["double"] = double
         return SimpleNamespace(**functions)
 
     monkeypatch.setattr(gpu.files, "load", loaded)
     a = sl.placeholder((8,), name="a")
     b = sl.compute((8,), lambda i: a[i] + a[i], name="b")
-    emit = {"cuda": PythonFunction(doubled)}
+    emit = {"cuda": PythonFunction(double)}
     A = sl.placeholder((8, 8), name="A")
     B = sl.compute((8, 8), lambda i, j: A[i, j] + A[i, j], name="B")
     s = sl.schedule(B)
     s[B].bind(B.op.axis[0], "threadIdx.x")
-    s[B].tensorize(B.op.axis[1], sl.instruction("doubled", b, emit, alignment={"a": 32}))
+    s[B].tensorize(B.op.axis[1], sl.instruction("double", b, emit, alignment={"a": 32}))
     f, room = sl.build(s, [A, B], target="cuda"), numbers(100)
     data = room[-room.ctypes.data % 64 // 4 :]
     x, y = data[:64].reshape(8, 8), data[4:68].reshape(8, 8)
@@ -544,7 +544,7 @@ def test_an_instruction_needs_an_aligned_address(
             f(OnGpu(y), OnGpu(np.zeros_like(x)))
 
 
-def doubled(a: Any) -> Any:
+def double(a: Any) -> Any:
     return a + a
 
 

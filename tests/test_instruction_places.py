@@ -88,11 +88,11 @@ def chain(scope: str = "") -> tuple[list[sl.Tensor], sl.Schedule]:
 def times8(scopes: Any) -> sl.Instruction:
     a, b = sl.placeholder((8,), name="a"), sl.placeholder((8,), name="b")
     c = sl.compute((8,), lambda i: a[i] * b[i], name="c")
-    emit = {"llvm": PythonFunction(multiplied)}
+    emit = {"llvm": PythonFunction(multiply)}
     return sl.instruction("times8", c, emit=emit, scopes=scopes)
 
 
-def multiplied(a: Any, b: Any) -> Any:
+def multiply(a: Any, b: Any) -> Any:
     return a * b
 
 

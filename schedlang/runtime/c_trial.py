@@ -54,7 +54,7 @@ def _compiled(
     asks = any(name.startswith("amx") for name in declared.needs)
     if lacking or asks or trial.error:
         return trial
-    return ran_by_c(trial.assembly, text, declared.name, function, bytes_, sizes)
+    return run_by_c(trial.assembly, text, declared.name, function, bytes_, sizes)
 
 
 @lru_cache(maxsize=64)
@@ -69,13 +69,13 @@ def compiled_by_c(text: str, name: str, features: Sequence[str]) -> Trial:
 
 
 @lru_cache(maxsize=64)
-def ran_by_c(
+def run_by_c(
     assembly: str, text: str, name: str, function: str, bytes_: Sequence[int], sizes: Sequence[int]
 ) -> Trial:
     """Return what the assembler says of a C file, and whether a run of its function is illegal."""
     path = files.write(text, f"instruction_{name}", ".c")
     try:
-        made = library(path, refusal=BuildError)
+        compiled = library(path, refusal=BuildError)
     except BuildError as error:
         return Trial("", str(error))
-    return Trial(assembly, is_illegal=is_illegal(made._name, function, bytes_, sizes))
+    return Trial(assembly, is_illegal=is_illegal(compiled._name, function, bytes_, sizes))
