@@ -16,6 +16,7 @@ from schedlang.errors import ComputeTypeError, SchedlangError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Expr
 from schedlang.tracing.array import TracedArray, plain, wrap
+from schedlang.tracing.choice import choice
 from schedlang.tracing.leaves import flatten, is_traced, rebuilt
 from schedlang.tracing.leaving import PREFIX
 from schedlang.tracing.python_numbers import bool_of_numpy, bool_of_python, expression_of
@@ -125,7 +126,7 @@ def choose(cond: Any, a: Any, b: Any) -> Any:
         both = if_then_else(cond.value, bool_of_numpy(first), bool_of_numpy(second))
         return wrap(bool_of_python(both))
     # an expression: a read within it stays under the condition
-    return wrap(if_then_else(cond.value, first, second))
+    return wrap(choice(cond.value, first, second))
 
 
 def _check_integers(a: Expr, b: Expr) -> None:

@@ -23,13 +23,15 @@ from schedlang.compute.scatter import scatter
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import BoundsError, ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Var
+from schedlang.expr.nodes import Axis, Binary, Call, Const, Expr, Unary, Var
+from schedlang.index.conditions import facts_of
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import simplify, to_lin
 from schedlang.language.construct import as_expr, cast
+from schedlang.tracing.choice import choice
 from schedlang.tracing.spans import ranges_of_loops, slice_of
 from schedlang.tracing.spread import spread
-from schedlang.tracing.trace import Region, Storage, Trace, Value, current
+from schedlang.tracing.trace import Region, current
 from schedlang.tracing.unsized import selected_places
 
 Extent = Union[int, Expr]
@@ -69,12 +71,12 @@ def select(base: Any, item: Any, under: Sequence[Expr] = ()) -> Any:
             # NumPy's words for a place outside
             _parts(base, items)
         return base[item]
-    known = _assigned(base, items)
+    known = _assigned(base, items, under)
     if known is not None:
         return known
-    parts = _parts(base, items)
+    parts = _parts(base, items, under)
     shape = tuple(p.extent for p in parts if p.extent is not None)
-    tests = () if _in_bounds(base, parts) else under
+    tests = () if in_bounds(base, parts) else under
 
     def element(*axes: Axis) -> Any:
         rest, at = iter(axes), []
@@ -92,23 +94,37 @@ def _has_expression(item: Any) -> bool:
     return any(isinstance(end, Expr) for end in ends)
 
 
-def _assigned(base: Tensor, items: Sequence[Any]) -> Any:
+def _assigned(base: Tensor, items: Sequence[Any], under: Sequence[Expr]) -> Any:
     """Return ``base[items]`` where an assignment tells it, as a value or an element from before."""
     region = current().regions.get(base)
     if region is None:
         return None
-    parts, written = parts_of(base, items), parts_of(region.base, region.item)
+    item = items if len(items) > 1 else items[0]
+    if any(is_negation(a, b) for a in region.under for b in under):
+        return select(region.base, item, under)
+    parts, written = parts_of(base, items, under), parts_of_region(region)
     ranges = ranges_of_loops()
     if any(_apart(p, q, ranges) for p, q in zip(parts, written)):
-        return select(region.base, items if len(items) > 1 else items[0])
-    is_single = all(p.extent is None for p in _parts(base, items))
+        return select(region.base, item, under)
+    is_single = all(p.extent is None for p in _parts(base, items, under))
     if not is_single or not isinstance(region.value, Expr):
         return None
     same_place = all(
         q.extent is None and to_lin(p.start, ranges=ranges) == to_lin(q.start, ranges=ranges)
         for p, q in zip(parts, written)
     )
-    return cast(region.value, base.dtype) if same_place else None
+    if not same_place:
+        return None
+    value = cast(region.value, base.dtype)
+    unsure = [test for test in region.under if not any(test is known for known in under)]
+    if not unsure:
+        return value
+    return choice(all_of(*unsure), value, select(region.base, item, under))
+
+
+def is_negation(a: Expr, b: Expr) -> bool:
+    """Return whether one of two tests is the negation of the other."""
+    return any(isinstance(x, Unary) and x.op == "~" and x.a is y for x, y in ((a, b), (b, a)))
 
 
 def _apart(p: Part, q: Part, ranges: Ranges) -> bool:
@@ -119,15 +135,34 @@ def _apart(p: Part, q: Part, ranges: Ranges) -> bool:
     return distance is not None and distance != 0
 
 
-def _in_bounds(base: Tensor, parts: Sequence[Part]) -> bool:
+def in_bounds(base: Tensor, parts: Sequence[Part]) -> bool:
     """Return whether the single indices among ``parts`` are proved to lie within ``base``."""
-    ranges = ranges_of_loops()
-    for part, extent in zip((p for p in parts if not p.added), base.shape):
+    return not unproven(base, [p for p in parts if not p.added])
+
+
+def unproven(
+    base: Tensor, parts: Sequence[Part], under: Sequence[Expr] = ()
+) -> list[tuple[Expr, Extent]]:
+    """Return the single indices among ``parts`` that may lie outside, each with its extent.
+
+    The conditions ``under`` hold.
+    """
+    ranges = _ranges_under(under)
+    unknown = []
+    for part, extent in zip(parts, base.shape):
         if part.extent is None and isinstance(part.start, Expr):
             at = to_lin(part.start, ranges=ranges)
             if not ranges.nonneg(at) or not ranges.nonneg(to_lin(extent) - at - 1):
-                return False
-    return True
+                unknown.append((part.start, extent))
+    return unknown
+
+
+def _ranges_under(under: Sequence[Expr]) -> Ranges:
+    """Return what the loops around and the conditions ``under`` say about indices."""
+    ranges = ranges_of_loops()
+    for test in under:
+        ranges = ranges.assuming(facts_of(test, True, ranges))
+    return ranges
 
 
 def _assign_scalar(base: Expr, items: Sequence[Any], new: Expr) -> Expr:
@@ -209,8 +244,11 @@ def assign_diagonal(base: Tensor, places: Sequence[int], value: Tensor) -> Tenso
     return each("assigned", base.shape, element)
 
 
-def assign_elements(base: Any, item: Any, value: Any) -> Any:
+def assign_elements(base: Any, item: Any, value: Any, under: Sequence[Expr] = ()) -> Any:
     """Return ``base`` after ``base[item] = value``, in the dtype of ``base``.
+
+    The assignment happens where the conditions ``under`` hold; with conditions, ``item`` consists
+    of slices and integers. Elsewhere its indices may lie outside of ``base``.
 
     Raises ``ComputeError`` if ``value`` does not broadcast to the elements.
     """
@@ -223,15 +261,16 @@ def assign_elements(base: Any, item: Any, value: Any) -> Any:
         return _assign_masked(base, items, value)
     if any(is_array(i) for i in items):
         return update(base, items, value)
-    parts = _parts(base, items)
+    parts = _parts(base, items, under)
     shape = tuple(p.extent for p in parts if p.extent is not None)
     source = spread(value, shape, f"{base.name}[{items_text(items)}] = ...")
-    if isinstance(value, Tensor) and value.dtype == base.dtype and value.ndim == base.ndim:
+    is_like = isinstance(value, Tensor) and value.dtype == base.dtype and value.ndim == base.ndim
+    if is_like and not under:
         if all(p.whole for p in parts) and all(map(same, value.shape, base.shape)):
             return value
 
     def element(*axes: Axis) -> Any:
-        tests, at = [], []
+        tests, at = [*under], []
         rest = iter(axes)
         for p in parts:
             inside, place = ([], 0) if p.added else _place(p, next(rest))
@@ -244,33 +283,8 @@ def assign_elements(base: Any, item: Any, value: Any) -> Any:
     result = each("assigned", base.shape, element)
     new = value if isinstance(value, Tensor) else as_expr(value)
     if not any(i is None for i in items):
-        current().regions[result] = Region(base, items, new)
+        current().regions[result] = Region(base, items, new, tuple(under))
     return result
-
-
-def write_where(trace: Trace, storage: Storage, value: Value) -> None:
-    """Replace the value of ``storage`` where the conditions around the assignment hold."""
-    for condition in (test.value for test in trace.conditions):
-        before = trace.read(storage)
-        region = trace.regions.get(value) if isinstance(value, Tensor) else None
-        if region is not None and region.base is before:
-            old = select(before, region.item)
-            value = assign_elements(before, region.item, _chosen(condition, region.value, old))
-        else:
-            value = _chosen(condition, value, before)
-    trace.write(storage, value)
-
-
-def _chosen(condition: Any, new: Any, old: Value) -> Any:
-    """Return ``new`` where a condition holds, and ``old`` elsewhere."""
-    if not isinstance(old, Tensor):
-        return if_then_else(condition, cast(as_expr(new), old.dtype), old)
-    source = spread(new, old.shape, "an assignment")
-    return each(
-        "chosen",
-        old.shape,
-        lambda *i: if_then_else(condition, cast(source(i), old.dtype), old[i]),
-    )
 
 
 def _place(p: Part, i: Axis) -> tuple[list[Any], Any]:
@@ -345,13 +359,21 @@ def _assign_under_one_of(base: Tensor, items: Sequence[Any], value: Any) -> Tens
     return assign_elements(base, whole, chosen)
 
 
-def parts_of(base: Tensor, item: Any) -> list[Part]:
-    """Return the parts of an index of slices and integers, one for each dimension of ``base``."""
-    parts = _parts(base, item if isinstance(item, tuple) else (item,))
+def parts_of(base: Tensor, item: Any, under: Sequence[Expr] = ()) -> list[Part]:
+    """Return the parts of an index of slices and integers, one for each dimension of ``base``.
+
+    They matter only where the conditions ``under`` hold.
+    """
+    parts = _parts(base, item if isinstance(item, tuple) else (item,), under)
     return [p for p in parts if not p.added]
 
 
-def _parts(base: Tensor, items: Sequence[Any]) -> list[Part]:
+def parts_of_region(region: Region) -> list[Part]:
+    """Return the parts of the index of an assignment."""
+    return parts_of(region.base, region.item, region.under)
+
+
+def _parts(base: Tensor, items: Sequence[Any], under: Sequence[Expr] = ()) -> list[Part]:
     """Return the parts of an index: one for each dimension of ``base``, and for each ``None``."""
     count = sum(i is not Ellipsis and i is not None for i in items)
     if count > base.ndim or sum(i is Ellipsis for i in items) > 1:
@@ -367,28 +389,28 @@ def _parts(base: Tensor, items: Sequence[Any]) -> list[Part]:
         spread += full
     dims = iter(enumerate(base.shape))
     added = Part(0, 1, added=True)
-    return [added if i is None else _part(base, *next(dims), i) for i in spread]
+    return [added if i is None else _part(base, *next(dims), i, under) for i in spread]
 
 
-def _part(base: Tensor, dim: int, extent: Extent, item: Any) -> Part:
+def _part(base: Tensor, dim: int, extent: Extent, item: Any, under: Sequence[Expr]) -> Part:
     if isinstance(item, slice):
         return _slice_part(base, dim, item, extent)
     if isinstance(item, (Expr, Tensor)):
-        return Part(_index(base, dim, item), None)
+        return Part(_index(base, dim, item, under), None)
     at = int(item)
     if isinstance(extent, int) and not -extent <= at < extent:
         raise BoundsError(f"index {dim} of {base.name} is {at}, but the extent there is {extent}")
     return Part(at if at >= 0 else extent + at, None)
 
 
-def _index(base: Tensor, dim: int, item: Expr | Tensor) -> Expr:
+def _index(base: Tensor, dim: int, item: Expr | Tensor, under: Sequence[Expr] = ()) -> Expr:
     """Return an expression or 0-d tensor as the index from the start of a dimension."""
     index = item[()] if isinstance(item, Tensor) else item
     if index.dtype == "bool" or not dtypes.is_integer(index.dtype):
         raise ComputeTypeError(
             f"index {dim} of {base.name} is {index.dtype}, but must be an integer"
         )
-    return _from_start(index, base.shape[dim])
+    return _from_start(index, base.shape[dim], under)
 
 
 def _not_negative(item: Expr) -> bool:
@@ -400,13 +422,16 @@ def _not_negative(item: Expr) -> bool:
     return isinstance(item, Var)
 
 
-def _from_start(item: Expr, extent: Extent) -> Expr:
-    """Return an index that counts from the start, also where ``item`` may be negative."""
+def _from_start(item: Expr, extent: Extent, under: Sequence[Expr]) -> Expr:
+    """Return an index that counts from the start, also where ``item`` may be negative.
+
+    It matters only where the conditions ``under`` hold.
+    """
     if _not_negative(item):
         return item
     if Ranges().nonneg(to_lin(item)):
         return simplify(item)
-    ranges = ranges_of_loops()
+    ranges = _ranges_under(under)
     if ranges.nonneg(to_lin(item, ranges=ranges)):
         # bounds are checked without the ranges of the user's loops
         return Call("max", (item, Const(0, item.dtype, item.weak)), item.dtype, item.weak)

@@ -19,6 +19,7 @@ from schedlang.expr.visit import postorder, rewrite
 from schedlang.index.linear import Lin, number_or_expr, to_expr
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr, cast, settle
+from schedlang.tracing.conditional import unconditional
 from schedlang.tracing.indexing import Part, assign_elements, parts_of, select
 from schedlang.tracing.recurrence import MOST_ELEMENTS, Body, dependent, same_value
 from schedlang.tracing.spans import likely, ranges_of_loops
@@ -127,7 +128,7 @@ def _regions(loop: HostLoop, carry: Carry) -> list[Region]:
         region = loop.body.regions.get(value) if isinstance(value, Tensor) else None
         if region is None:
             return []
-        regions.insert(0, region)
+        regions.insert(0, unconditional(region))
         value = region.base
     return regions
 

@@ -27,7 +27,7 @@ from schedlang.tracing.carried import (
     widened,
 )
 from schedlang.tracing.carry_checks import LoopSource, check_aliases, check_fits, title_of
-from schedlang.tracing.indexing import write_where
+from schedlang.tracing.conditional import write_where
 from schedlang.tracing.leaves import Form, flatten, is_traced, rebuilt
 from schedlang.tracing.lifted import lifted
 from schedlang.tracing.loop_bounds import bound

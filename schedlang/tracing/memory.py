@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import as_strided
 from schedlang.arrays.shapes import same_shape
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import ComputeError, explain
-from schedlang.tracing.indexing import write_where
+from schedlang.tracing.conditional import write_where
 from schedlang.tracing.trace import Storage, Trace, Value, current
 from schedlang.tracing.unknown import line_text
 

@@ -84,11 +84,12 @@ class HostLoop:
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """An assignment ``base[item] = value``."""
+    """An assignment ``base[item] = value`` where the conditions ``under`` hold."""
 
     base: Tensor
     item: Any
     value: Any
+    under: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True)

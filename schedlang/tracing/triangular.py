@@ -23,6 +23,7 @@ from schedlang.expr.visit import postorder, rewrite
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import simplify, to_lin
 from schedlang.language.construct import as_expr, cast, settle
+from schedlang.tracing.conditional import unconditional
 from schedlang.tracing.indexing import Part, parts_of
 from schedlang.tracing.recurrence import Body, dependent, same_value
 from schedlang.tracing.spans import ranges_of_loops
@@ -75,7 +76,7 @@ def _regions(loop: HostLoop, carry: Carry) -> list[Region]:
         region = loop.body.regions.get(value) if isinstance(value, Tensor) else None
         if region is None:
             raise _NotTriangular
-        regions.insert(0, region)
+        regions.insert(0, unconditional(region))
         value = region.base
     return regions
 

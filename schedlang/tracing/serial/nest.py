@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from schedlang.arrays.stages import data_axes
 from schedlang.compute.math import all as all_of
-from schedlang.compute.read import Read
+from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder, rewrite
@@ -25,7 +25,7 @@ from schedlang.ir.nodes import (
 )
 from schedlang.ir.rewrite import substitute
 from schedlang.language.construct import as_expr, cast
-from schedlang.tracing.indexing import Part, parts_of
+from schedlang.tracing.indexing import Part, parts_of_region, unproven
 from schedlang.tracing.serial.direct import Target, stored_directly
 from schedlang.tracing.serial.order import (
     Computed,
@@ -159,7 +159,44 @@ class _Iteration:
         # what computes the value may store it in place
         for version in dict.fromkeys(copies):
             self.where[version] = self._copy(version)
-        self._compute(list(dict.fromkeys(wanted)), event, pending)
+        names = dict.fromkeys(wanted)
+        if event.region is None or not event.region.under:
+            self._compute([*names], event, pending)
+            return
+        value = event.needs[0]
+        later = {op: None for e in pending for op in self._ops(e)}
+        read = {t for op in later for t in op.input_tensors} | {t for e in pending for t in e.needs}
+        if value not in names or value in read:
+            self._compute([*names], event, pending)
+            return
+        shared = [op for op in self._behind([value]) if op in later and not _is_view(op)]
+        names |= {t: None for op in shared for t in op.outputs}
+        self._compute([t for t in names if t is not value], event, pending)
+        self._compute_in_branch(value, event, event.region)
+
+    def _compute_in_branch(self, value: Tensor, event: Event, region: Region) -> None:
+        """Compute and store the value of an assignment where its conditions hold."""
+        ops = self._behind([value])
+        if not self._are_computable(ops):
+            raise NotInKernel("it reads an array before and after an assignment at once")
+        segment = self.maker.segment([*ops], [value], self.where, self.ranges)
+        (slot,) = event.slots
+        into, buffer = self.slots[slot], segment.buffers[value]
+        target = self._target(event, buffer)
+        stmts = None if target is None else stored_directly(segment.stmts, target)
+        if stmts is None:
+            stmts = [*segment.stmts, self._assignment(into, buffer, value, region)]
+        self.stmts.append(self._under(region, stmts))
+        self.where[value] = into
+
+    def _under(self, region: Region, stmts: Sequence[Stmt]) -> Stmt:
+        """Return statements that run where the conditions of an assignment hold."""
+        tests = [self._loaded(test, self.where) for test in region.under]
+        parts = parts_of_region(region)
+        for start, extent in unproven(region.base, parts, region.under):
+            if not any(True for _ in reads([start])):
+                tests.append((start >= 0) & (start < extent))
+        return If(all_of(*tests), Block(tuple(stmts)), "the side of an if")
 
     def _are_computable(self, ops: Mapping[Computed, None]) -> bool:
         """Return whether the versions that operations read are there."""
@@ -211,7 +248,7 @@ class _Iteration:
             return None
         if event.region is None:
             return Target(value, into, lambda at: at, (), self.ranges)
-        parts = parts_of(event.region.base, event.region.item)
+        parts = parts_of_region(event.region)
         extents = tuple(p.extent for p in parts if p.extent is not None)
         if len(extents) != tensor.ndim:
             return None
@@ -233,7 +270,9 @@ class _Iteration:
                 if source is into and event.region is not None:
                     # b[::-1] = b reads elements that it writes
                     source = self._copy(value)
-                self.stmts.append(self._assignment(into, source, value, event.region))
+                stored = self._assignment(into, source, value, event.region)
+                is_branch = event.region is not None and event.region.under
+                self.stmts.append(self._under(event.region, [stored]) if is_branch else stored)
         for slot, old, new in zip(event.slots, event.before, event.after):
             if old is not None and self.where.get(old) is self.slots[slot]:
                 del self.where[old]
@@ -245,7 +284,7 @@ class _Iteration:
         """Return the loops that copy a value into a whole array, or into a region of it."""
         if region is None:
             return copied(source, into, into.name)
-        parts = parts_of(region.base, region.item)
+        parts = parts_of_region(region)
         shape = tuple(p.extent for p in parts if p.extent is not None)
         axes = data_axes(shape)
         # a read of a view would read what it is a view of

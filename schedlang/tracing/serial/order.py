@@ -13,12 +13,13 @@ from typing import Any, Optional, Union
 from schedlang.arrays.shapes import same_shape
 from schedlang.arrays.stages import tensor_of
 from schedlang.compute.extern_op import ExternOp
-from schedlang.compute.read import Read
+from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 from schedlang.expr.nodes import Const, Expr, Var
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.language.construct import cast
-from schedlang.tracing.indexing import parts_of
+from schedlang.tracing.conditional import unconditional
+from schedlang.tracing.indexing import in_bounds, parts_of_region
 from schedlang.tracing.recurrence import same_value
 from schedlang.tracing.trace import Carry, HostLoop, Region, Value
 
@@ -83,6 +84,12 @@ class Order:
             value = self.same[value]
         assert isinstance(value, Tensor)
         return value
+
+    def test(self, condition: Expr) -> Expr:
+        """Return a condition of the body; one that reads elements is computed once."""
+        if not any(True for _ in reads([condition])):
+            return condition
+        return Read(self.tensor(condition, "bool"), (), "bool")
 
     def _stored_value(self, node: Expr) -> Expr | None:
         known = self.stored.get((id(node), ""))
@@ -182,13 +189,26 @@ def token(slot: Tensor) -> Tensor:
     return PlaceholderOp(slot.name, slot.shape, slot.dtype).output()
 
 
-def _store(order: Order, slot: Tensor, version: Tensor, after: Tensor, region: Region) -> Event:
+def _store(order: Order, slot: Tensor, version: Tensor, after: Tensor, step: Region) -> Event:
+    region = step if _is_branch(step) else unconditional(step)
+    tests = tuple(map(order.test, region.under))
     value = order.tensor(region.value, slot.dtype)
-    starts = [p.start for p in parts_of(region.base, region.item) if isinstance(p.start, Expr)]
-    read = [node.tensor for node in postorder(starts) if isinstance(node, Read)]
-    return Event(
-        (value, *read), (slot,), (version,), (after,), Region(region.base, region.item, value)
-    )
+    starts = [p.start for p in parts_of_region(region) if isinstance(p.start, Expr)]
+    read = [node.tensor for node in postorder([*starts, *tests]) if isinstance(node, Read)]
+    stored = Region(region.base, region.item, value, tests)
+    return Event((value, *read), (slot,), (version,), (after,), stored)
+
+
+def _is_branch(region: Region) -> bool:
+    """Return whether an assignment under conditions is a branch, which a processor predicts.
+
+    Others load the old element and store one of two: elements that decide are hard to predict.
+    """
+    if not region.under:
+        return False
+    by_index = any(not any(True for _ in reads([test])) for test in region.under)
+    is_array = isinstance(region.value, Tensor) and region.value.ndim > 0
+    return by_index or is_array or not in_bounds(region.base, parts_of_region(region))
 
 
 def _loop(order: Order, inner: HostLoop, places: dict[int, tuple[Tensor, Tensor]]) -> Event:
