@@ -131,8 +131,11 @@ def loops_in_loops(traced: Any) -> list[For]:
     return [stmt for loop in outer for stmt, _ in walk(loop.body) if isinstance(stmt, For)]
 
 
-@pytest.mark.parametrize("dynamic", [None, True])
-@pytest.mark.parametrize(("function", "given"), LOOPS)
+# the lengths that are traced first do not depend on the loop
+@pytest.mark.parametrize(
+    ("function", "given", "dynamic"),
+    [(*loop, True) for loop in LOOPS] + [(*loop, None) for loop in (LOOPS[1], LOOPS[-1])],
+)
 def test_a_loop_with_a_carry(function: Any, given: Any, dynamic: bool | None) -> None:
     f = sl.jit(function, target="python", dynamic=dynamic)
     for n in (8, 9, 10, 3, 33):
@@ -144,16 +147,16 @@ def test_a_loop_with_a_carry(function: Any, given: Any, dynamic: bool | None) ->
     assert len(f.specializations) == (1 if dynamic else 3)
 
 
-@pytest.mark.parametrize("function", [edit_distance, longest_common])
-def test_a_loop_in_a_loop_over_two_lengths(function: Any) -> None:
-    f = sl.jit(function, target="python")
+@pytest.mark.parametrize(("function", "dynamic"), [(edit_distance, None), (longest_common, True)])
+def test_a_loop_in_a_loop_over_two_lengths(function: Any, dynamic: bool | None) -> None:
+    f = sl.jit(function, target="python", dynamic=dynamic)
     for n, m in ((4, 5), (5, 7), (7, 4), (2, 8), (9, 3)):
         compared(f, function, [RNG.integers(0, 3, n), RNG.integers(0, 3, m)])
         outer, inner = f.loops.splitlines()[-2:]
         assert outer.endswith(": serial inside the kernel, since its body has a serial loop")
         assert ": serial inside the kernel, since " in inner
     assert [line[-10:] for line in f.lengths.splitlines()] == ["a.shape[0]", "b.shape[0]"]
-    assert len(f.specializations) == 3
+    assert len(f.specializations) == (1 if dynamic else 3)
 
 
 def test_the_inner_loop_of_an_edit_distance_copies_nothing() -> None:
@@ -189,7 +192,7 @@ def test_a_loop_in_bounds_at_each_length_alone_has_a_trace_for_each() -> None:
     f = sl.jit(along_a_parabola, target="python")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for count, n in enumerate((6, 7, 8, 9, 20), 1):
+        for count, n in enumerate((6, 7, 8, 20), 1):
             compared(f, along_a_parabola, vectors(n))
             assert len(f.specializations) == count
             assert "serial inside the kernel" in f.loops
@@ -204,7 +207,7 @@ def test_dynamic_warns_where_a_loop_needs_the_number() -> None:
         compared(f, along_a_parabola, vectors(9))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for n in (6, 7, 8):
+        for n in (6, 7):
             compared(f, along_a_parabola, vectors(n))
             assert "serial inside the kernel" in f.loops
     assert len(f.specializations) == 2

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
+import os
 import random
 from collections import ChainMap, Counter, UserDict, deque
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import ComputeTypeError
+from schedlang.errors import ComputeTypeError, LoopWarning
 
 COUNT = 0
+MODULE = ModuleType("counts")
 ITEMS: list[int] = []
 ITERATORS = {"list": lambda: iter(range(9)), "count": itertools.count}
 
@@ -156,11 +159,48 @@ def memory():
     return bump, lambda: held[0]
 
 
+def bump_module():
+    MODULE.n += 1
+
+
+def module():
+    MODULE.n = 0
+    return bump_module, lambda: MODULE.n
+
+
+def bump_environment():
+    os.environ["SCHEDLANG_TEST_COUNT"] = str(int(os.environ["SCHEDLANG_TEST_COUNT"]) + 1)
+
+
+def environment():
+    os.environ["SCHEDLANG_TEST_COUNT"] = "0"
+    return bump_environment, lambda: int(os.environ["SCHEDLANG_TEST_COUNT"])
+
+
+def number_of_c():
+    held = ctypes.c_int(0)
+
+    def bump():
+        held.value += 1
+
+    return bump, lambda: held.value
+
+
+def array_of_c():
+    held = (ctypes.c_short * 3)()
+
+    def bump():
+        held[1] += 1
+
+    return bump, lambda: held[1]
+
+
 STARTS = {
     f.__name__: f
     for f in (slots, class_attribute, global_name, global_list, nonlocal_name, counter, deep,
               bound_method, function_attribute, masked_array, random_state,
-              random_generator, random_legacy, far_from_many, partial_method, memory)
+              random_generator, random_legacy, far_from_many, partial_method, memory,
+              module, environment, number_of_c, array_of_c)
 } | {
     "user dict": item_of(UserDict), "chain": item_of(ChainMap),
     "deque": appended(deque), "bytearray": appended(bytearray),
@@ -233,3 +273,16 @@ def test_objects_in_c_stay_as_they_are() -> None:
 
     x = np.arange(6.0)
     np.testing.assert_array_equal(sl.jit(drawn, target="python")(x.copy()), drawn(x.copy()))
+
+
+def test_objects_that_are_too_many_to_follow() -> None:
+    many = [[k] for k in range(21_000)]
+
+    def looped(x):
+        for i in range(6):
+            x[i] += len(many)
+        return x
+
+    x = np.arange(6.0)
+    with pytest.warns(LoopWarning, match="looped can reach more than 20,000 objects"):
+        np.testing.assert_array_equal(sl.jit(looped, target="python")(x.copy()), x + 21_000)

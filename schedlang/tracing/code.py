@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import dis
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -34,8 +35,9 @@ class Use:
 class Uses:
     """The names in the code of functions, and of the functions that these name in turn.
 
-    ``assigned`` are the global names that it assigns, each with the names of its module, and
-    ``iterators`` those from before a loop or an ``if`` that it can reach, by their ``id``.
+    ``assigned`` are the global names and attributes of modules that it assigns, each with the names
+    of its module, and ``iterators`` those from before a loop or an ``if`` that it can reach, by
+    their ``id``.
     """
 
     uses: list[Use] = field(default_factory=list)
@@ -45,11 +47,13 @@ class Uses:
     @cached_property
     def values(self) -> list[Any]:
         """The values of the user's that may change."""
-        mutable = (list, dict, set, np.ndarray)
+        mutable = (list, dict, set, np.ndarray, type(os.environ))
         return [
             use.value
             for use in self.uses
-            if isinstance(use.value, mutable) or not is_plainly_of_library(use.value)
+            if isinstance(use.value, mutable)
+            or is_of_ctypes(use.value)
+            or not is_plainly_of_library(use.value)
         ]
 
 
@@ -66,7 +70,7 @@ def uses_of(values: Iterable[Any]) -> Uses:
         cells = zip(function.__code__.co_freevars, function.__closure__ or ())
         names = {**vars(builtins), **function.__globals__, **_contents(cells)}
         assigned += [(function.__globals__, name) for name in _globals_of(function.__code__)]
-        for use in _uses_in(function.__code__, names, visited):
+        for use in _uses_in(function.__code__, names, visited, assigned):
             uses.append(use)
             waiting += _functions(use.value)
     return Uses(uses, assigned)
@@ -76,6 +80,12 @@ def is_of_user(value: Any) -> bool:
     """Return whether a function or a class is of the user's code, and of no known library."""
     package = str(getattr(value, "__module__", "")).partition(".")[0]
     return package not in LIBRARIES and package not in sys.stdlib_module_names
+
+
+def is_of_ctypes(value: Any) -> bool:
+    """Return whether a value is storage of :mod:`ctypes`: a number, an array or a structure."""
+    kinds = type(value).__mro__
+    return len(kinds) > 1 and kinds[-2].__module__ == "_ctypes"
 
 
 def is_plainly_of_library(value: Any) -> bool:
@@ -123,8 +133,16 @@ def _functions(value: Any) -> list[FunctionType]:
     return _functions(inner) if isinstance(inner, FunctionType) else []
 
 
-def _uses_in(code: CodeType, names: dict[str, Any], visited: set[CodeType]) -> Iterator[Use]:
-    """Return what ``code`` reads by name, and attributes of that, as in ``np.random.rand``."""
+def _uses_in(
+    code: CodeType,
+    names: dict[str, Any],
+    visited: set[CodeType],
+    assigned: list[tuple[dict[str, Any], str]],
+) -> Iterator[Use]:
+    """Return what ``code`` reads by name, and attributes of that, as in ``np.random.rand``.
+
+    Add the attributes of modules that it assigns to ``assigned``.
+    """
     visited.add(code)
     value: Any = None
     line = code.co_firstlineno
@@ -137,6 +155,9 @@ def _uses_in(code: CodeType, names: dict[str, Any], visited: set[CodeType]) -> I
             value = _attribute(value, step.argval)
         elif step.opname == "IMPORT_NAME":
             value = sys.modules.get(step.argval)
+        elif step.opname in ("STORE_ATTR", "DELETE_ATTR") and isinstance(value, ModuleType):
+            assigned.append((vars(value), step.argval))
+            value = None
         else:
             value = None
         after = "" if following is None else following.opname
@@ -148,7 +169,7 @@ def _uses_in(code: CodeType, names: dict[str, Any], visited: set[CodeType]) -> I
     inner = {name: v for name, v in names.items() if name not in local}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _uses_in(constant, inner, visited)
+            yield from _uses_in(constant, inner, visited, assigned)
 
 
 def _line_of(step: dis.Instruction) -> int | None:

@@ -7,11 +7,11 @@ happen once, or in any case. They are undone, and then refused or left to Python
 from __future__ import annotations
 
 import array
+import os
 import pickle
 from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from random import Random
 from types import (
     BuiltinMethodType,
@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.errors import ComputeTypeError, explain
-from schedlang.tracing.code import is_of_user
+from schedlang.errors import ComputeTypeError, LoopWarning, explain, warn_user
+from schedlang.tracing.code import is_of_ctypes, is_of_user
 from schedlang.tracing.leaves import is_traced
 from schedlang.tracing.leaving import PREFIX
 from schedlang.tracing.trace import Trace
@@ -38,7 +38,7 @@ _MOST_PARTS = 20_000
 _LEAVES = (str, bytes, bool, int, float, complex, np.generic, np.dtype, CodeType, type(None))
 _SEQUENCES = (list, deque, bytearray, array.array)
 # classes of Python's library whose objects hold parts as attributes
-_WITH_ATTRIBUTES = (SimpleNamespace, UserDict, UserList, ChainMap)
+_WITH_ATTRIBUTES = (SimpleNamespace, UserDict, UserList, ChainMap, type(os.environ))
 _EMPTY = object()
 
 
@@ -64,6 +64,7 @@ class Unchanged:
                 continue
             self._visited[id(value)] = value
             waiting.extend(self._parts(value))
+        self.is_complete = not waiting
         for module, name in names:
             self._keep(_Global(module, name))
 
@@ -72,12 +73,14 @@ class Unchanged:
         if isinstance(value, np.ndarray):
             if value.flags.writeable:
                 self._keep(_Array(value if type(value) is np.ndarray else value.view(np.ndarray)))
+        elif is_of_ctypes(value):
+            self._keep(_Bytes(value))
         elif isinstance(value, (dict, set, *_SEQUENCES)):
             yield from self._keep(_Container(value))
             if is_of_user(type(value)) and hasattr(value, "__dict__"):
                 yield from self._keep(_Attributes(value))
         elif isinstance(value, (tuple, frozenset)):
-            yield from islice(value, _MOST_PARTS)
+            yield from value
         elif isinstance(value, CellType):
             yield from self._keep(_Cell(value))
         elif isinstance(value, FunctionType):
@@ -191,6 +194,19 @@ class _Container(_Held):
         if isinstance(self.value, (set, bytearray, array.array)):
             return bool(self.read() == before)
         return super().is_same(before)
+
+
+class _Bytes(_Held):
+    """Storage of :mod:`ctypes`."""
+
+    def read(self) -> Any:
+        return bytes(memoryview(self.value).cast("B"))
+
+    def write(self, before: Any) -> None:
+        memoryview(self.value).cast("B")[:] = before
+
+    def is_same(self, before: Any) -> bool:
+        return bool(self.read() == before)
 
 
 class _Attributes(_Container):
@@ -348,6 +364,13 @@ def unchanged(trace: Trace, before: dict[str, Any], *parts: Callable[..., Any]) 
     uses = trace.outermost.uses
     values = [*before.values(), *_contents(cells), *trace.containers.all(), *uses.values]
     kept = Unchanged(values, own, uses.assigned)
+    if not kept.is_complete:
+        warn_user(
+            f"{trace.outermost.title} can reach more than {_MOST_PARTS:,} objects: a change of the "
+            "others in a loop that is kept, or in an if on elements, is not noticed. Pass numbers "
+            "as an array of NumPy",
+            LoopWarning,
+        )
     uses.iterators.update((id(value), value) for value in kept.iterators)
     return kept
 
