@@ -77,6 +77,19 @@ def swapped(x, y):
                 y[j] += 1
 
 
+def read_by_the_next_line(x, y):
+    # the value that one side stores is read by the line after it
+    for i in range(1, len(x) - 2):
+        if i > 2:
+            if y[i - 1] > 0:
+                y[i] += i
+            y[i] = -y[i]
+        elif x[i] > y[i - 1]:
+            y[i - 1] = 3
+            y[i] += y[i - 1]
+        y[i + 2] += x[i] // 2
+
+
 def rows(x, y):
     a, b = x.reshape(-1, 3), y.reshape(-1, 3)
     for i in range(1, len(a)):
@@ -100,6 +113,7 @@ CASES = {
     "four sides": (four_sides, lambda: (ints(5), ints(6))),
     "one place again": (one_place_again, lambda: (ints(7), ints(8))),
     "swapped": (swapped, lambda: (ints(9), ints(10))),
+    "read by the next line": (read_by_the_next_line, lambda: (ints(13), ints(14))),
     "rows": (rows, lambda: (ints(11), ints(12))),
 }
 

@@ -160,7 +160,7 @@ class _Iteration:
         for version in dict.fromkeys(copies):
             self.where[version] = self._copy(version)
         names = dict.fromkeys(wanted)
-        if event.region is None or not event.region.under:
+        if event.region is None or not event.is_branch:
             self._compute([*names], event, pending)
             return
         value = event.needs[0]
@@ -232,7 +232,7 @@ class _Iteration:
         made = self.maker.segment([*ops], outputs, self.where, self.ranges)
         stmts: Sequence[Stmt] = made.stmts
         (value, *_) = event.needs
-        if event.loop is None and value in missing and value not in read:
+        if event.loop is None and not event.is_branch and value in missing and value not in read:
             target = self._target(event, made.buffers[value])
             direct = None if target is None else stored_directly(stmts, target)
             if target is not None and direct is not None:
@@ -271,8 +271,9 @@ class _Iteration:
                     # b[::-1] = b reads elements that it writes
                     source = self._copy(value)
                 stored = self._assignment(into, source, value, event.region)
-                is_branch = event.region is not None and event.region.under
-                self.stmts.append(self._under(event.region, [stored]) if is_branch else stored)
+                if event.region is not None and event.is_branch:
+                    stored = self._under(event.region, [stored])
+                self.stmts.append(stored)
         for slot, old, new in zip(event.slots, event.before, event.after):
             if old is not None and self.where.get(old) is self.slots[slot]:
                 del self.where[old]

@@ -46,6 +46,11 @@ class Event:
     region: Optional[Region] = None
     loop: Optional[HostLoop] = None
 
+    @property
+    def is_branch(self) -> bool:
+        """Whether it happens where conditions hold."""
+        return self.region is not None and bool(self.region.under)
+
 
 @dataclass(eq=False)
 class Order:
