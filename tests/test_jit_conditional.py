@@ -79,15 +79,27 @@ def swapped(x, y):
 
 def read_by_the_next_line(x, y):
     # the value that one side stores is read by the line after it
-    for i in range(1, len(x) - 2):
+    t = np.int64(0)
+    for i in range(1, len(x)):
         if i > 2:
             if y[i - 1] > 0:
                 y[i] += i
             y[i] = -y[i]
-        elif x[i] > y[i - 1]:
-            y[i - 1] = 3
-            y[i] += y[i - 1]
-        y[i + 2] += x[i] // 2
+        else:
+            if x[i] > y[i - 1]:
+                y[i - 1] = 3
+                y[i] += y[i - 1]
+                x[i] = x[i - 1] * 2
+            elif x[i] < 1 or y[i] > 1:
+                if x[i] < 3:
+                    y[0] += i
+                    t = t + x[i]
+                    y[0] += -y[i]
+                elif x[i] > y[i - 1]:
+                    y[0] = min(x[i], y[i])
+                    y[i - 1] = x[i] + 1
+            y[i + 2] += x[i] // 2
+    return t
 
 
 def rows(x, y):
@@ -113,7 +125,10 @@ CASES = {
     "four sides": (four_sides, lambda: (ints(5), ints(6))),
     "one place again": (one_place_again, lambda: (ints(7), ints(8))),
     "swapped": (swapped, lambda: (ints(9), ints(10))),
-    "read by the next line": (read_by_the_next_line, lambda: (ints(13), ints(14))),
+    "read by the next line": (
+        read_by_the_next_line,
+        lambda: (np.array([1, -1, 4, -1, -1, 0]), np.array([0, 0, 0, -1, 3, 2])),
+    ),
     "rows": (rows, lambda: (ints(11), ints(12))),
 }
 
