@@ -164,12 +164,13 @@ class _Iteration:
             self._compute([*names], event, pending)
             return
         value = event.needs[0]
-        later = {op: None for e in pending for op in self._ops(e)}
-        read = {t for op in later for t in op.input_tensors} | {t for e in pending for t in e.needs}
-        if value not in names or value in read:
+        ops_later = {op for e in pending for op in self._ops(e)}
+        read_later = {t for op in ops_later for t in op.input_tensors}
+        read_later |= {t for e in pending for t in e.needs}
+        if value not in names or value in read_later:
             self._compute([*names], event, pending)
             return
-        shared = [op for op in self._behind([value]) if op in later and not _is_view(op)]
+        shared = [op for op in self._behind([value]) if op in ops_later and not _is_view(op)]
         names |= {t: None for op in shared for t in op.outputs}
         self._compute([t for t in names if t is not value], event, pending)
         self._compute_in_branch(value, event, event.region)
