@@ -17,8 +17,9 @@ has messages in NumPy's words.
 The function runs from its source (``source.py``), rewritten (``rewriting.py``, ``names.py``) so
 that each loop, branch, test and call goes through ``control.py``, and ``break`` and its like are
 flags (``leaving.py``). ``kept.py`` traces the body of a loop once (``carried.py`` tells the dtypes
-of its numbers), ``branches.py`` merges the sides of an ``if``, and ``called.py`` replaces functions
-of Python and NumPy. ``states.py`` has the names that these parts share, and ``spans.py`` the ends
+of its numbers), ``branches.py`` merges the sides of an ``if``, ``conditional.py`` assignments in
+them (``choice.py`` says which sides are both computed), and ``called.py`` replaces functions of
+Python and NumPy. ``states.py`` has the names that these parts share, and ``spans.py`` the ends
 of slices and of loops that depend on lengths and on the indices of loops around. Names that may
 have no value where a line reads them get flags (``unassigned.py``), for which calls raise
 (``missed_reads.py``), and ``unchanged.py`` undoes changes of objects of Python. ``remarks.py`` says
