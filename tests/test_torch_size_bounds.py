@@ -35,6 +35,21 @@ class Unread(torch.nn.Module):  # type: ignore[misc, name-defined]
         return y * 2 if x.shape[0] <= 10 else y * 3
 
 
+class OfOne(torch.nn.Module):  # type: ignore[misc, name-defined]
+    def forward(self, x: Any) -> Any:
+        return x * 2 if x.shape[0] == 1 else x * 3
+
+
+class Squeezed(torch.nn.Module):  # type: ignore[misc, name-defined]
+    def forward(self, x: Any) -> Any:
+        return (x * 3).squeeze(0)
+
+
+class WithoutBranch(torch.nn.Module):  # type: ignore[misc, name-defined]
+    def forward(self, x: Any) -> Any:
+        return x * 3 if x.shape[0] < 1 or x.shape[1] == 4 else x
+
+
 class Positions(torch.nn.Module):  # type: ignore[misc, name-defined]
     def __init__(self) -> None:
         super().__init__()
@@ -75,6 +90,29 @@ def test_a_branch_that_a_bound_chooses_is_all_that_runs(
         for count in wrong:
             with pytest.raises(CallError, match=f"t is {count}.*, but {rule}"):
                 run(rows(count))
+
+
+@pytest.mark.parametrize(
+    "module", [OfOne(), pytest.param(Squeezed(), marks=pytest.mark.slow)], ids=["if", "squeeze"]
+)
+def test_a_branch_for_one_that_pytorch_leaves_out(module: Any) -> None:
+    """PyTorch takes symbolic sizes for 2 or more, and exports no guard."""
+    model = from_torch(module, (torch.ones(5, 4),), dynamic_shapes=[{0: Dim("t")}])
+    assert np.array_equal(model.reference(rows(2)), rows(2) * 3)
+    with pytest.raises(CallError, match="t is 1, but t must be 2 or more"):
+        model.reference(rows(1))
+    # a number is exported as it is
+    fixed = from_torch(module, (torch.ones(1, 4),)).reference(rows(1))
+    assert np.array_equal(fixed, module(torch.tensor(rows(1))).numpy())
+    own = sl.placeholder((sl.var("t"), 4), name="x")
+    told = r"size t at test_torch_size_bounds.py:\d+: .*: t of 1 takes another branch there"
+    with pytest.raises(FrontendError, match=told):
+        from_torch(module, (own,))
+
+
+def test_a_module_without_a_branch_for_one_takes_one() -> None:
+    model = from_torch(WithoutBranch(), (torch.ones(5, 4),), batch="n")
+    assert np.array_equal(model.reference(rows(1)), rows(1) * 3)
 
 
 @pytest.mark.slow

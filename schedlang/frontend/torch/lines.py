@@ -41,6 +41,20 @@ def line_of_frame(frame: Any) -> str:
     return _text(frame.filename, frame.lineno, linecache.getline(frame.filename, frame.lineno))
 
 
+def line_of_call(frame: Any) -> str:
+    """Return the line of a frame, or of its caller where a method of PyTorch's sizes calls.
+
+    It is "" for other lines of a library.
+    """
+    # the truth of a SymInt is that of its comparison with 0, in the same file
+    while frame.f_back is not None and frame.f_code.co_filename == _sizes_file():
+        frame = frame.f_back
+    path, line = frame.f_code.co_filename, frame.f_lineno
+    if _is_library(path) or not os.path.exists(path):
+        return ""
+    return _text(path, line, linecache.getline(path, line, frame.f_globals))
+
+
 def _text(path: str, line: int, code: str) -> str:
     short = " ".join(code.split())
     return f"{os.path.basename(path)}:{line}: {short if len(short) <= 80 else f'{short[:77]}...'}"
@@ -53,6 +67,11 @@ def _is_library(path: str) -> bool:
     if any(path.startswith(folder) for folder in _folders()):
         return True
     return path.startswith(_STANDARD) and "site-packages" not in path
+
+
+@cache
+def _sizes_file() -> str:
+    return str(sys.modules["torch"].__file__)
 
 
 @cache

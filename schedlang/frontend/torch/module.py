@@ -13,6 +13,7 @@ from schedlang.errors import FrontendError, explain, missing_extra
 from schedlang.frontend.imported import Imported
 from schedlang.frontend.model_names import Names
 from schedlang.frontend.node_stages import layers_of
+from schedlang.frontend.torch.branches import recorded_comparisons, with_assumed_bounds
 from schedlang.frontend.torch.constant_parts import ConstantParts, constant_parts
 from schedlang.frontend.torch.converting import Conversion, has_form
 from schedlang.frontend.torch.examples import Examples, examples_of, leaves
@@ -38,8 +39,9 @@ def from_torch(
     do not matter. Other arguments, such as numbers, become constants. ``batch="n"`` makes the first
     dimension of every input the size ``n``. Placeholders may have sizes in any dimension, and
     ``dynamic_shapes`` declares the sizes of tensors in the form of ``torch.export``:
-    ``{"x": {0: "n"}}``, or a ``torch.export.Dim`` with bounds in place of the name. The extra
-    ``torch`` installs PyTorch.
+    ``{"x": {0: "n"}}``, or a ``torch.export.Dim`` with bounds in place of the name. Where
+    ``forward`` does something else for a size of 1, which PyTorch leaves out, the size is 2 or
+    more, and calls check it. The extra ``torch`` installs PyTorch.
 
     The result has the weights and buffers that the outputs need, copied, in their dtypes. Stages
     are named after the layers of the module: ``layer1_0_conv1``. ``structure`` is the tuple, list
@@ -65,7 +67,9 @@ def from_torch(
         )
     check_module(module)
     examples = examples_of(module, example_inputs, kwargs, batch, dynamic_shapes)
-    program = export(module, examples)
+    with recorded_comparisons() as comparisons:
+        program = export(module, examples)
+    examples = with_assumed_bounds(program, examples, comparisons)
     known = ConstantParts()
     if not make_functional(program, has_form):
         known = constant_parts(program, has_form) or known

@@ -96,11 +96,13 @@ def slice_(call: Call, x: Tensor, dim: int, start: Any, end: Any, step: int) -> 
     if start in (None, 0) and last is None and step == 1:
         return x
     whole = isinstance(x.shape[dim], int) and call.shape[dim] is None
-    if whole and start in (None, 0) and isinstance(last, Expr) and step == 1:
+    if whole and isinstance(last, Expr):
         # PyTorch has proven that the end is one within the bounds that the user gave for it
         along = dim % x.ndim
         part = (*x.shape[:along], last, *x.shape[along + 1 :])
-        return view("slice", x, part, lambda *at: at)
+        x, last = view("slice", x, part, lambda *at: at), None
+        if start in (None, 0) and step == 1:
+            return x
     items = [slice(None)] * x.ndim
     items[dim] = slice(start, last, step)
     return x[tuple(items)]
