@@ -14,7 +14,7 @@ import tracemalloc
 import weakref
 import zipfile
 import zlib
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from schedlang.autotune.record import Trial, Where
 from schedlang.errors import BuildError, CacheWarning, NetworkError, TuningError
 from schedlang.networks import cache, sources, weight_files
 from schedlang.networks.call import weight_in
+from schedlang.networks.looked_up import LookedUp, states
 from schedlang.networks.network import Network
 from schedlang.runtime.cache_files import MODULE, contents, store
 from tests.marks import slow_but
@@ -291,6 +292,17 @@ def test_a_search_of_another_computation_leaves_a_module(tmp_path: Path, counts:
     assert (kernels_made(), kernels_made()) == (1, 0)
     database.path.unlink()
     assert (kernels_made(), kernels_made()) == (1, 0)
+
+
+def test_a_line_far_above_the_end_that_was_edited_in_place(tmp_path: Path) -> None:
+    path, keys = tmp_path / "trials.jsonl", (64 * "a", 64 * "b")
+    own, other = (f'{{"op": "{key}", "seconds": 1e-06}}\n' for key in keys)
+    path.write_text(own + 100 * other)
+    record = LookedUp(keys[:1], states([path]))
+    path.write_text(own + 120 * other)
+    assert record.stands() and LookedUp.from_data(asdict(record)) == record
+    path.write_text(own.replace("1e", "2e") + 120 * other)
+    assert not record.stands()
 
 
 def add_trial(database: Database, output: sl.Tensor) -> None:

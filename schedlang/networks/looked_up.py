@@ -15,21 +15,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from schedlang.compute.tensor import Tensor
 
-# the bytes before the end of a file that tell whether it was only appended to
-_END = 1024
+# the bytes that are read at once
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
 class FileState:
-    """The state of a file: its size, the time of its last change, and a hash of its end.
+    """The state of a file: its size, the time of its last change, and a hash of its bytes.
 
-    The size of a file that cannot be read is -1.
+    The size of a file that cannot be read is -1. ``ended``: its last line has a newline.
     """
 
     path: str
     size: int = -1
     time: int = 0
-    end: str = ""
+    hash: str = ""
+    ended: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,18 +71,23 @@ def looked_up(groups: Iterable[Sequence[Tensor]], files: Sequence[FileState]) ->
 def _state(path: Path) -> FileState:
     try:
         status = path.stat()
-        end = _end(path, status.st_size)
+        digest, ended = _hashed(path, status.st_size)
     except OSError:
         return FileState(str(path))
-    return FileState(str(path), status.st_size, status.st_mtime_ns, hashlib.sha256(end).hexdigest())
+    return FileState(str(path), status.st_size, status.st_mtime_ns, digest, ended)
 
 
-def _end(path: Path, size: int) -> bytes:
-    """Return the last bytes of the first ``size`` bytes of a file."""
-    start = max(0, size - _END)
+def _hashed(path: Path, size: int) -> tuple[str, bool]:
+    """Return a hash of the first ``size`` bytes of a file, and whether they end a line.
+
+    All of them: somebody may have edited a line in the middle, and kept its length.
+    """
+    digest, last = hashlib.blake2b(), b""
     with open(path, "rb") as file:
-        file.seek(start)
-        return file.read(size - start)
+        while size > 0 and (part := file.read(min(size, _CHUNK))):
+            digest.update(part)
+            size, last = size - len(part), part
+    return digest.hexdigest(), last.endswith(b"\n")
 
 
 def _stands(state: FileState, computations: Sequence[str]) -> bool:
@@ -92,9 +98,8 @@ def _stands(state: FileState, computations: Sequence[str]) -> bool:
         if (status.st_size, status.st_mtime_ns) == (state.size, state.time):
             return True
         if state.size > 0:
-            end = _end(path, state.size)
             # a line that had no end may be the start of any line
-            if hashlib.sha256(end).hexdigest() != state.end or not end.endswith(b"\n"):
+            if not state.ended or _hashed(path, state.size)[0] != state.hash:
                 return False
         from schedlang.autotune.records.lines import computations_from
 
