@@ -893,6 +893,7 @@ def test_invalid_options_are_refused(tmp_path: Path) -> None:
         ({"workers": 0}, r"workers=0\): give an integer of 1 or more"),
         ({"workers": 2, "executor": ThreadPoolExecutor(1)}, "the executor has its own workers"),
         ({"timeout": -1}, r"timeout=-1\): give a number of seconds, 0 or more"),
+        ({"overtime": 2}, r"overtime=2.0\): overtime= counts from the end of timeout=, which is"),
         ({"timeout": float("nan")}, r"timeout=nan\): give a number"),
         ({"tolerance": "loose"}, r"tolerance='loose'\): give a number"),
         (

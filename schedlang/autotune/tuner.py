@@ -164,6 +164,11 @@ def autotune(
     workers = None if workers is None else checked_count("workers", workers, 1)
     seed = checked_count("seed", seed, 0)
     timeout, overtime = checked_seconds("timeout", timeout), checked_seconds("overtime", overtime)
+    if overtime is not None and timeout is None:
+        raise TuningError(
+            f"autotune(overtime={overtime!r}): overtime= counts from the end of timeout=, "
+            "which is left out; give both"
+        )
     tolerance = checked_number("tolerance", tolerance)
     allowed = checked_limits(limits)
     check_objects(executor, template, workers)
