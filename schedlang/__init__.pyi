@@ -1,6 +1,7 @@
 """What type checkers see: ``compute`` and ``schedule`` are packages that can be called."""
 
 from schedlang import errors as errors
+from schedlang import driver as driver
 from schedlang import frontend as frontend
 from schedlang import instructions as instructions
 from schedlang import auto_scheduler as auto_scheduler

@@ -48,6 +48,14 @@ def test_an_import_of_an_absent_module_says_so(module: str, hint: str) -> None:
     assert hint in str(refusal.value) and isinstance(refusal.value, ImportError)
 
 
+def test_the_driver_has_the_names_of_lower_and_build() -> None:
+    f = tvm.driver.build(te.create_schedule(C.op), [A, C], "python")
+    assert np.array_equal(f(VALUES), (VALUES + 1) * 2)
+    assert import_module("schedlang.driver").lower is tvm.lower
+    with pytest.raises(SchedlangError, match="steps have no names.*\n  Use tvm.lower"):
+        tvm.driver.build_module
+
+
 @pytest.mark.parametrize("module", ["nothing", "contrib.nothing", "te.nothing", "topi.nn.nothing"])
 def test_an_import_of_an_unknown_module_fails_as_usual(module: str) -> None:
     with pytest.raises(ModuleNotFoundError, match="No module named") as refusal:

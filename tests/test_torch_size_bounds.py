@@ -126,6 +126,23 @@ def test_an_input_that_nothing_reads_has_its_bound() -> None:
             run(rows(16), rows(5))
 
 
+class LaterPositions(Positions):
+    def forward(self, x: Any) -> Any:
+        return x + self.table[2 : x.shape[0] + 2]
+
+
+@pytest.mark.slow
+def test_a_table_from_a_later_row_on() -> None:
+    module = LaterPositions()
+    model = from_torch(module, (torch.ones(5, 4),), dynamic_shapes=[{0: Dim("t", max=14)}])
+    net = sl.network(model, target="python", database=None)
+    table = module.table.detach().numpy()
+    for count in (1, 5, 14):
+        assert np.array_equal(net(rows(count)), rows(count) + table[2 : count + 2])
+    with pytest.raises(CallError, match="t is 15.*, but t must be 14 or less"):
+        net(rows(15))
+
+
 @pytest.mark.slow
 def test_a_table_with_more_rows_than_the_bound() -> None:
     """PyTorch was told of 10 rows, so that 16 are refused, although the table has them."""

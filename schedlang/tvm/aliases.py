@@ -21,8 +21,8 @@ else:
     Loader = object  # the class loads much of the standard library, and gives nothing
 
 FACES = (
-    "auto_scheduler", "autotvm", "contrib", "error", "nd", "te", "testing", "tir", "topi",
-    "transform",
+    "auto_scheduler", "autotvm", "contrib", "driver", "error", "nd", "te", "testing", "tir",
+    "topi", "transform",
 )  # fmt: skip
 # names that modules had in earlier versions of TVM
 RENAMED = {"contrib.util": "contrib.utils", "topi.util": "topi.utils"}

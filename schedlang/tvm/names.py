@@ -43,9 +43,8 @@ REFUSED: dict[str, tuple[str, str]] = {
             "Steps of the schedule change the loop nest; tvm.lower(s, args) shows it.",
         ),
     ),
-    **dict.fromkeys(
-        ("driver", "build_module"),
-        ("the compiler's steps have no names of their own", "Use tvm.lower and tvm.build."),
+    "build_module": (
+        "the compiler's steps have no names of their own", "Use tvm.lower and tvm.build.",
     ),
     "hybrid": (
         "hybrid scripts are not supported",

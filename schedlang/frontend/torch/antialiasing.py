@@ -30,12 +30,12 @@ def _smooth(method: str) -> Operator:
                 f"PyTorch sums {input.dtype} pixels by rounded integer weights",
                 "Convert the image with .float(), and round and clamp the result.",
             )
-        check_factors(call, input, [scales_h, scales_w])
-        if not all(isinstance(extent, int) for extent in input.shape[2:]):
+        if not all(isinstance(extent, int) for extent in (*input.shape[2:], *call.shape[2:])):
             raise call.refuse(
                 "how many pixels it sums depends on a symbolic size",
                 "Give the height and the width of the image as numbers.",
             )
+        check_factors(call, input, [scales_h, scales_w])
         result = input
         # PyTorch, too, goes along the rows first
         for along, new in reversed(list(zip((2, 3), call.shape[2:]))):

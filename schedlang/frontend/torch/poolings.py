@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
+from math import frexp
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ from schedlang.tvm.topi.stages import compute, wide_dtype
 
 POOLS = {1: topi.nn.pool1d, 2: topi.nn.pool2d, 3: topi.nn.pool3d}
 ADAPTIVE = {1: topi.nn.adaptive_pool1d, 2: topi.nn.adaptive_pool, 3: topi.nn.adaptive_pool3d}
+# the finest part of a factor of symbolic sizes: extents times such factors are exact in floats
+_DENOMINATOR = 64
 RESIZES = {1: topi.image.resize1d, 2: topi.image.resize2d, 3: topi.image.resize3d}
 
 
@@ -129,38 +133,64 @@ def _adaptive(count: int, kind: str) -> Operator:
 
 
 def _resize(
-    call: Call, x: Tensor, scales: Any, method: str, mode: str, rounding: str = ""
+    call: Call, x: Tensor, output_size: Any, scales: Any, method: str, mode: str, rounding: str = ""
 ) -> Tensor:
     count = x.ndim - 2
-    check_factors(call, x, _factors(scales, count))
+    factors = _factors(scales, count)
+    size, steps = check_factors(call, x, factors, output_size), None
+    if mode != "align_corners" and _symbolic(size):
+        # a size that is rounded down does not tell the factor
+        steps = [None if output_size is not None else factor for factor in factors]
     return RESIZES[count](
-        x, None, list(call.shape[2:]), LAYOUTS[count], method, mode, rounding, bicubic_alpha=-0.75
+        x, None, size, LAYOUTS[count], method, mode, rounding, bicubic_alpha=-0.75, scales=steps
     )
 
 
-def check_factors(call: Call, x: Tensor, factors: Sequence[Any]) -> None:
-    """Raise unless an image's new sizes are numbers, which its factors give exactly."""
-    size = call.shape[2:]
-    if None in size:
-        raise call.refuse(
-            "the size of the result depends on a symbolic size",
-            "Only the batch and the channels of an image that is resized may be symbolic.",
-        )
-    for factor, own, new in zip(factors, x.shape[2:], size):
-        if factor is not None and own * factor != new:
+def check_factors(
+    call: Call, x: Tensor, factors: Sequence[Any], output_size: Any = None
+) -> list[Any]:
+    """Return an image's new sizes.
+
+    Raise unless they are what its factors give exactly, or symbolic, with factors of a few bits.
+    """
+    size = list(call.shape[2:])
+    if output_size is not None:
+        return [new if known is None else known for known, new in zip(size, output_size)]
+    for k, (factor, own, new) in enumerate(zip(factors, x.shape[2:], size)):
+        if new is None:
+            size[k] = _times(call, own, factor)
+        elif factor is not None and own * factor != new:
             raise call.refuse(
                 f"an extent of {own} times scale_factor={factor} is not an integer, and PyTorch "
                 "then samples at steps of the factor, not of the sizes",
                 "Give size=, or recompute_scale_factor=True.",
             )
+    return size
+
+
+def _times(call: Call, own: Any, factor: float) -> Any:
+    """Return a symbolic extent times a factor, rounded down; it is exact in PyTorch's floats."""
+    exact = Fraction(factor)
+    if exact.denominator > _DENOMINATOR or exact.numerator >= 1 << 20:
+        raise call.refuse(
+            f"a symbolic extent {own} times scale_factor={factor} rounds in PyTorch's floats",
+            "Give a factor such as 2, 0.5 or 1.5, or size=.",
+        )
+    return own * exact.numerator // exact.denominator
+
+
+def _symbolic(size: Sequence[Any]) -> bool:
+    return any(not isinstance(extent, int) for extent in size)
 
 
 def _factors(scales: Any, count: int) -> list[Any]:
     return list(scales) if isinstance(scales, (list, tuple)) else [None] * count
 
 
-def nearest(call: Call, input: Tensor, scale_factors: Any) -> Tensor:  # noqa: A002
-    resized = _resize(call, input, scale_factors, "nearest_neighbor", "asymmetric", "floor")
+def nearest(call: Call, input: Tensor, output_size: Any, scale_factors: Any) -> Tensor:  # noqa: A002
+    resized = _resize(
+        call, input, output_size, scale_factors, "nearest_neighbor", "asymmetric", "floor"
+    )
     factors = _factors(scale_factors, resized.ndim - 2)
     sizes: list[Any] = list(zip(input.shape[2:], resized.shape[2:], factors))
     # how PyTorch rounds the steps of float64 depends on the layout
@@ -174,37 +204,55 @@ def nearest(call: Call, input: Tensor, scale_factors: Any) -> Tensor:  # noqa: A
     return compute("resize", resized.shape, element)
 
 
-def _rounds(own: int, new: int, factor: Any) -> bool:
-    """Return whether a step that is rounded to float32, like PyTorch's, gives other pixels."""
+def _rounds(own: Any, new: Any, factor: Any) -> bool:
+    """Return whether a step that is rounded to float32, like PyTorch's, may give other pixels."""
+    if _symbolic((own, new)):
+        # a power of two has no rounding; other steps may round at some size
+        return not (factor and own is not new and frexp(factor)[0] == 0.5)
     out = np.arange(new)
     pixels = np.floor(out.astype("float32") * np.float32(_step(own, new, factor)))
     return bool((pixels != out * own // new).any())
 
 
-def _pixel(at: Axis, own: int, new: int, factor: Any) -> Expr:
+def _pixel(at: Axis, own: Any, new: Any, factor: Any) -> Expr:
     """Return the pixel of output ``at``, as PyTorch rounds it where that matters."""
     if not _rounds(own, new, factor):
-        return at * own // new
-    place = cast(at, "float32") * const(_step(own, new, factor), "float32")
+        exact = None if factor is None else Fraction(factor)
+        return at * own // new if exact is None else at * exact.denominator // exact.numerator
+    step = _step(own, new, factor)
+    place = cast(at, "float32") * (const(step, "float32") if isinstance(step, float) else step)
     return call_of("min", cast(call_of("floor", place), "int64"), own - 1)
 
 
-def _step(own: int, new: int, factor: Any) -> float:
-    return float(np.float32(own) / np.float32(new) if factor is None else np.float32(1 / factor))
+def _step(own: Any, new: Any, factor: Any) -> Any:
+    """Return the step between pixels, a number or an expression of float32."""
+    if factor is not None:
+        return float(np.float32(1 / factor))
+    if _symbolic((own, new)):
+        return cast(own, "float32") / cast(new, "float32")
+    return float(np.float32(own) / np.float32(new))
 
 
-def nearest_exact(call: Call, input: Tensor, scale_factors: Any) -> Tensor:  # noqa: A002
-    return _resize(call, input, scale_factors, "nearest_neighbor", "tf_half_pixel_for_nn", "floor")
+def nearest_exact(
+    call: Call, input: Tensor, output_size: Any, scale_factors: Any  # noqa: A002
+) -> Tensor:
+    return _resize(
+        call, input, output_size, scale_factors, "nearest_neighbor", "tf_half_pixel_for_nn", "floor"
+    )
 
 
-def linear(call: Call, input: Tensor, align_corners: bool, scale_factors: Any) -> Tensor:  # noqa: A002
+def linear(
+    call: Call, input: Tensor, output_size: Any, align_corners: bool, scale_factors: Any  # noqa: A002
+) -> Tensor:
     mode = "align_corners" if align_corners else "half_pixel"
-    return _resize(call, input, scale_factors, "linear", mode)
+    return _resize(call, input, output_size, scale_factors, "linear", mode)
 
 
-def cubic(call: Call, input: Tensor, align_corners: bool, scale_factors: Any) -> Tensor:  # noqa: A002
+def cubic(
+    call: Call, input: Tensor, output_size: Any, align_corners: bool, scale_factors: Any  # noqa: A002
+) -> Tensor:
     mode = "align_corners" if align_corners else "half_pixel"
-    return _resize(call, input, scale_factors, "cubic", mode)
+    return _resize(call, input, output_size, scale_factors, "cubic", mode)
 
 
 def pixel_shuffle(call: Call, x: Tensor, upscale_factor: int) -> Tensor:
