@@ -1,12 +1,12 @@
 """What type checkers see: ``compute`` and ``schedule`` are packages that can be called."""
 
 from schedlang import errors as errors
-from schedlang import driver as driver
 from schedlang import frontend as frontend
 from schedlang import instructions as instructions
 from schedlang import auto_scheduler as auto_scheduler
 from schedlang import autotvm as autotvm
 from schedlang import contrib as contrib
+from schedlang import driver as driver
 from schedlang import error as error
 from schedlang import nd as nd
 from schedlang import plot as plot

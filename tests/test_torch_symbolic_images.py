@@ -59,13 +59,15 @@ def test_an_image_of_any_size_is_resized(module: Any) -> None:
         x = np.random.default_rng(0).standard_normal(shape).astype("float32")
         expected = module(torch.tensor(x)).numpy()
         result = model.reference(x)
-        if "nearest" in getattr(module, "options", {}).get("mode", "nearest"):
-            assert np.array_equal(result, expected) or isinstance(module, Doubled)
+        if isinstance(module, Resized) and "nearest" in module.options.get("mode", "nearest"):
+            assert np.array_equal(result, expected)
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=2e-5)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{"scale_factor": 3}, {"scale_factor": 1.5, "mode": "bilinear"}])
+@pytest.mark.parametrize(
+    "options", [{"scale_factor": 3}, {"scale_factor": 1.5, "mode": "bilinear"}]
+)
 def test_a_network_resizes_images_of_any_size(options: dict[str, Any]) -> None:
     module = Resized(**options)
     net = sl.network(

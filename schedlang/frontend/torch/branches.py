@@ -1,7 +1,7 @@
 """The sizes at which a module takes other branches than those that PyTorch exports.
 
-PyTorch assumes that a symbolic size is 2 or more. Where ``forward`` compares such a size with 1, the
-exported program has one of the branches and no guard.
+PyTorch assumes that a symbolic size is 2 or more. Where ``forward`` compares such a size with 1,
+the exported program has one of the branches and no guard.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def recorded_comparisons() -> Iterator[list[Comparison]]:
     import torch
 
     comparisons: list[Comparison] = []
-    evaluate = torch.SymBool.__bool__
+    symbolic: Any = torch.SymBool
+    evaluate = symbolic.__bool__
 
     def recorded(value: Any) -> bool:
         outcome = evaluate(value)
@@ -48,11 +49,11 @@ def recorded_comparisons() -> Iterator[list[Comparison]]:
 
     # as a function of PyTorch's file: PyTorch tells errors the line of the first other file
     recorded.__code__ = recorded.__code__.replace(co_filename=evaluate.__code__.co_filename)
-    torch.SymBool.__bool__ = recorded
+    symbolic.__bool__ = recorded
     try:
         yield comparisons
     finally:
-        torch.SymBool.__bool__ = evaluate
+        symbolic.__bool__ = evaluate
 
 
 def with_assumed_bounds(

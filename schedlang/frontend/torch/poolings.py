@@ -234,7 +234,10 @@ def _step(own: Any, new: Any, factor: Any) -> Any:
 
 
 def nearest_exact(
-    call: Call, input: Tensor, output_size: Any, scale_factors: Any  # noqa: A002
+    call: Call,
+    input: Tensor,  # noqa: A002
+    output_size: Any,
+    scale_factors: Any,
 ) -> Tensor:
     return _resize(
         call, input, output_size, scale_factors, "nearest_neighbor", "tf_half_pixel_for_nn", "floor"
@@ -242,14 +245,22 @@ def nearest_exact(
 
 
 def linear(
-    call: Call, input: Tensor, output_size: Any, align_corners: bool, scale_factors: Any  # noqa: A002
+    call: Call,
+    input: Tensor,  # noqa: A002
+    output_size: Any,
+    align_corners: bool,
+    scale_factors: Any,
 ) -> Tensor:
     mode = "align_corners" if align_corners else "half_pixel"
     return _resize(call, input, output_size, scale_factors, "linear", mode)
 
 
 def cubic(
-    call: Call, input: Tensor, output_size: Any, align_corners: bool, scale_factors: Any  # noqa: A002
+    call: Call,
+    input: Tensor,  # noqa: A002
+    output_size: Any,
+    align_corners: bool,
+    scale_factors: Any,
 ) -> Tensor:
     mode = "align_corners" if align_corners else "half_pixel"
     return _resize(call, input, output_size, scale_factors, "cubic", mode)
