@@ -5,25 +5,29 @@ On a GPU, loops that are bound to ``blockIdx`` and ``threadIdx`` become indices.
 in this order:
 
 1. **kernels** (``kernels.py``) separates the kernels from the work of the host between them.
-2. **threads** (``threads.py``) turns thread loops into indices. It allocates shared memory at the
+2. **fragments** (``fragments.py``) divides tiles that a warp holds by lanes and registers, and
+   turns loops over their elements into loops over a thread's. For the emitted source,
+   ``fragment_registers.py`` later makes them registers of one thread.
+3. **threads** (``threads.py``) turns thread loops into indices. It allocates shared memory at the
    start of the kernel, and adds guards so that only one thread stores an element.
    ``cross_thread.py`` splits a reduction across threads into partial results and the steps that
    combine them.
-3. **vthread** (``vthread.py``) moves loops over virtual threads inward, to the statements that
+4. **vthread** (``vthread.py``) moves loops over virtual threads inward, to the statements that
    differ.
-4. **tiles ahead** (``filled_ahead.py``): double buffers are filled one iteration ahead, and the
+5. **tiles ahead** (``filled_ahead.py``): double buffers are filled one iteration ahead, and the
    values wait in registers until then (``register_staging.py``). Pipelines are filled several
    iterations ahead, by asynchronous copies with groups and waits.
-5. **barriers** (``barriers.py``) places a barrier between accesses of different threads to one
+6. **barriers** (``barriers.py``) places a barrier between accesses of different threads to one
    element. ``collisions.py`` first asks ``index/collisions.py`` for a proof that the two accesses
    never meet. Without a proof there is a barrier.
-6. **limits** (``limits.py``) checks each kernel against the limits of the device.
+7. **limits** (``limits.py``) checks each kernel against the limits of the device.
 
 The emulator, the lockstep simulation and the emitted source are all made from the program, so they
 run the same barriers and indices. ``emulation.py`` turns kernels into loops for the CPU.
 ``lockstep.py`` walks the statements for all threads at once and counts them (``counters.py``);
-``simt.py`` has the values of the threads, and ``checked_memory.py`` checks each access. ``race.py``
-describes an access that races. ``memory_requests.py`` counts requests from addresses alone,
-``counted_program.py`` shows the counters beside the program, and ``without_barriers.py`` shows the
-races that the barriers prevent.
+``simt.py`` has the values of the threads, ``warp_products.py`` computes instructions of warps, and
+``checked_memory.py`` checks each access. ``race.py`` describes an access that races.
+``memory_requests.py`` counts requests from addresses alone, ``counted_program.py`` shows the
+counters beside the program, and ``without_barriers.py`` shows the races that the barriers
+prevent.
 """

@@ -18,6 +18,7 @@ from schedlang.gpu_lowering.threads import uniform
 from schedlang.ir.accesses import accesses, sites, written_buffers
 from schedlang.ir.nodes import Barrier, Block, For, If, Stmt, Store, walk
 from schedlang.ir.trimmed import Trimmed, trim_loop, within
+from schedlang.state.state import PRIVATE
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +49,7 @@ class _Placer:
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
         self.threads = {i.axis: int(i.extent) for i in launch.block}
-        self.shared = {b for b in written_buffers(launch.body) if b.scope != "local"}
+        self.shared = {b for b in written_buffers(launch.body) if b.scope not in PRIVATE}
         self.made: dict[tuple[int, ...], Piece] = {}
         self.collisions: dict[Hashable, bool] = {}
 

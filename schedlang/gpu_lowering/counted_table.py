@@ -47,8 +47,8 @@ def cells(counters: Counters | None, shown: Sequence[Column]) -> list[str]:
 
 def notes(total: Counters) -> list[str]:
     """Return the counters of a kernel that have no column."""
-    names = ("barriers", "exchanges", "divergences")
-    return [f"{name}: {n:,}" for name in names if (n := getattr(total, name))]
+    names = ("barriers", "exchanges", "matrix_products", "divergences")
+    return [f"{name.replace('_', ' ')}: {n:,}" for name in names if (n := getattr(total, name))]
 
 
 def kernel_text(lines: Lines, total: Counters) -> str:

@@ -30,6 +30,8 @@ class Counters:
         the passes beyond the first, because lanes need different words of one bank
     ``barriers``, ``exchanges``
         barriers, once for each block; exchanges between threads, once for each warp
+    ``matrix_products``
+        instructions of a warp on fragments, once for each warp
     ``divergences``
         branches that some active lanes of a warp take and others do not
     ``most_global_reads``, ``most_global_writes``, ``most_shared_reads``, ``most_shared_writes``
@@ -48,6 +50,7 @@ class Counters:
     bank_conflicts: int = 0
     barriers: int = 0
     exchanges: int = 0
+    matrix_products: int = 0
     divergences: int = 0
     most_global_reads: int = 0
     most_global_writes: int = 0

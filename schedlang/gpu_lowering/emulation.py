@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from schedlang.expr.nodes import Binary, Const, Expr
+from schedlang.gpu_lowering.fragments import WARP_INDEX, is_of_warp
 from schedlang.gpu_lowering.program import Index, Launch, Program, Repeat, Scratch, Step
 from schedlang.index.linear import ZERO, Lin, to_expr
 from schedlang.ir.nest import Nest
@@ -101,8 +102,8 @@ def _updates_together(stmt: Stmt) -> bool:
 
 
 def waits(stmt: Stmt) -> bool:
-    """Return whether ``stmt`` contains a barrier or an exchange."""
-    return any(isinstance(s, (Barrier, Exchange)) for s, _ in walk(stmt))
+    """Return whether ``stmt`` contains a barrier, an exchange or an instruction of a warp."""
+    return any(isinstance(s, (Barrier, Exchange)) or is_of_warp(s) for s, _ in walk(stmt))
 
 
 class _Threads:
@@ -134,13 +135,22 @@ class _Threads:
         if alloc.buffer.scope == "shared":
             return alloc
         b = alloc.buffer
-        self.rows[b] = with_rows(b, *(int(i.extent) for i in self.threads))
+        self.rows[b] = with_rows(b, *(int(i.extent) for i in self.sharing(b)))
         return Alloc(self.rows[b], number=alloc.number)
 
     @property
     def threads(self) -> tuple[Index, ...]:
         """The thread indices, z first."""
         return tuple(sorted(self.launch.block, key=lambda i: i.letter, reverse=True))
+
+    def sharing(self, buffer: Buffer) -> tuple[Index, ...]:
+        """Return the indices that have storage of their own: of threads, or of warps."""
+        return self.threads if buffer.fragment is None else self.warps
+
+    @property
+    def warps(self) -> tuple[Index, ...]:
+        """The thread indices that number the warps of a block with fragments."""
+        return tuple(i for i in self.threads if i.tag != WARP_INDEX)
 
     def waiting(self, stmt: Stmt) -> list[Stmt]:
         if isinstance(stmt, Barrier):
@@ -149,6 +159,8 @@ class _Threads:
             return self.exchange(stmt)
         if isinstance(stmt, Block):
             return self.block(stmt)
+        if is_of_warp(stmt):
+            return self.in_thread_loops([stmt], self.warps)
         return [with_held(stmt, lambda inner: Block(tuple(self.block(block_of(inner)))))]
 
     def exchange(self, stmt: Exchange) -> list[Stmt]:
@@ -176,16 +188,18 @@ class _Threads:
         ) -> tuple[Buffer, tuple[Expr, ...]] | None:
             if buffer not in self.rows:
                 return None
-            return self.rows[buffer], (*(i.axis for i in self.threads), *at)
+            return self.rows[buffer], (*(i.axis for i in self.sharing(buffer)), *at)
 
         return relocate(stmt, moved_to)
 
-    def in_thread_loops(self, stmts: Sequence[Stmt]) -> list[Stmt]:
-        """Return ``stmts`` inside loops over the threads."""
+    def in_thread_loops(
+        self, stmts: Sequence[Stmt], indices: Sequence[Index] | None = None
+    ) -> list[Stmt]:
+        """Return ``stmts`` inside loops over the threads, or over the values of ``indices``."""
         if not stmts:
             return []
         body = Block(tuple(stmts))
-        for index in reversed(self.threads):
+        for index in reversed(self.threads if indices is None else indices):
             body = Block((_loop(index, self.launch, body),))
         return list(body.stmts)
 

@@ -87,6 +87,7 @@ class Ledger:
         one.branch(taken, active)
         self.add(stmt, one)
 
-    def wait(self, stmt: Stmt, barriers: int = 0, exchanges: int = 0) -> None:
-        """Count barriers and exchanges of ``stmt``."""
-        self.add(stmt, replace(Counters(), barriers=barriers, exchanges=exchanges))
+    def wait(self, stmt: Stmt, barriers: int = 0, exchanges: int = 0, products: int = 0) -> None:
+        """Count barriers, exchanges and products of matrices of ``stmt``."""
+        counts = {"barriers": barriers, "exchanges": exchanges, "matrix_products": products}
+        self.add(stmt, replace(Counters(), **counts))

@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.errors import VerifyError
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.gpu_lowering.counters import WARP
+from schedlang.gpu_lowering.fragments import is_of_warp
 from schedlang.gpu_lowering.lanes import lanes_at_once, lanes_differ
 from schedlang.gpu_lowering.ledger import Ledger
 from schedlang.gpu_lowering.program import Launch, Repeat, Scratch, Step
@@ -126,7 +128,21 @@ class Lockstep:
             self.block(body)
             self.active = before
 
+    def product(self, loop: For) -> None:
+        """Count the warps that run an instruction together; raise if a thread is missing."""
+        warps = self.active.reshape(-1, WARP).sum(axis=1)
+        part = warps[(warps > 0) & (warps < WARP)]
+        if part.size:
+            raise VerifyError(
+                f"kernel {self.launch.name}: {part[0]} of the {WARP} threads of a warp come to "
+                f"{loop.instruction}, which all of them compute together (stage {loop.stage})"
+            )
+        self.ledger.wait(loop, products=int((warps > 0).sum()))
+
     def loop(self, loop: For) -> None:
+        if is_of_warp(loop):
+            self.product(loop)
+            return
         trim = trim_loop(loop)
         # each thread counts from the start of its own range
         ends = (trim.start, trim.stop)

@@ -8,6 +8,7 @@ from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.barriers import with_barriers
 from schedlang.gpu_lowering.filled_ahead import no_next_tile, with_copies
+from schedlang.gpu_lowering.fragments import with_fragments
 from schedlang.gpu_lowering.kernels import check_host, host_statements, is_region
 from schedlang.gpu_lowering.limits import check_limits
 from schedlang.gpu_lowering.program import Launch, Program, Repeat, Scratch, Step, When
@@ -75,6 +76,7 @@ def _name(stage: str, names: set[str]) -> str:
 def _launch(nest: Nest, region: Stmt, names: set[str]) -> Launch:
     """Return the kernel of ``region``, named after the stage that is stored last."""
     stage = [s.stage for s, _ in walk(region) if isinstance(s, Store)][-1]
+    region = with_fragments(region, nest.name)
     loops = thread_loops(region, stage, nest.name)
     indices = indices_of(loops)
     body = one_thread(region, loops, nest.name)

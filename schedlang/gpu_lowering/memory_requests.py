@@ -20,6 +20,7 @@ from schedlang.expr.evaluate import Program as Evaluation
 from schedlang.expr.evaluate import plan
 from schedlang.expr.nodes import Expr
 from schedlang.expr.visit import postorder
+from schedlang.gpu_lowering.fragments import is_of_warp
 from schedlang.gpu_lowering.ledger import Ledger
 from schedlang.gpu_lowering.lockstep import Lockstep, batches, perform
 from schedlang.gpu_lowering.program import Launch, Program
@@ -40,6 +41,7 @@ from schedlang.ir.nodes import (
 )
 from schedlang.ir.offsets import flat
 from schedlang.ir.updates import as_plain_store
+from schedlang.state.state import PRIVATE
 
 # the most lanes whose addresses are computed at once
 MOST_LANES = 2**16
@@ -128,7 +130,8 @@ class _Needed:
         for site in sites(launch.body):
             needed = self.accesses[id(site.stmt)] = self._wanted(site.stmt)
             # a condition counts, too, unless only some stores are wanted
-            waits = isinstance(site.stmt, (If, Barrier, Exchange)) and stores_to is None
+            waits = isinstance(site.stmt, (If, Barrier, Exchange)) or is_of_warp(site.stmt)
+            waits = waits and stores_to is None
             if needed or waits:
                 self.loud.update(map(id, (site.stmt, *site.around)))
 
@@ -139,7 +142,7 @@ class _Needed:
         return [
             (a, plan((to_expr(flat(a.buffer, a.indices)),)))
             for a in accesses(stmt, tested=True)
-            if a.buffer.scope != "local" and (only is None or (a.stores and a.buffer is only))
+            if a.buffer.scope not in PRIVATE and (only is None or (a.stores and a.buffer is only))
         ]
 
     def moves(self, loop: For) -> bool:

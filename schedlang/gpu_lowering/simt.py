@@ -24,12 +24,15 @@ from schedlang.gpu_lowering.lanes import on_lanes
 from schedlang.gpu_lowering.ledger import Ledger
 from schedlang.gpu_lowering.lockstep import Lockstep, batches, number, perform
 from schedlang.gpu_lowering.program import Launch, Program, Scratch
+from schedlang.gpu_lowering.warp_products import multiply
+from schedlang.instructions.fragments import FRAGMENT, WARP
 from schedlang.ir.nodes import (
     Alloc,
     Barrier,
     Buffer,
     Commit,
     Exchange,
+    For,
     If,
     Load,
     Stmt,
@@ -37,6 +40,7 @@ from schedlang.ir.nodes import (
     walk,
 )
 from schedlang.ir.updates import as_plain_store
+from schedlang.state.state import PRIVATE
 
 ORDERS = ("forward", "reverse", "shuffle")
 # the most lanes that run a statement at once
@@ -193,7 +197,8 @@ class _Blocks(Lockstep):
 
     def allocate(self, buffer: Buffer) -> None:
         """Allocate storage with nothing written: a row for each block or each thread."""
-        rows = self.shape[0] if buffer.scope == "shared" else self.shape[0] * self.shape[1]
+        each = {"shared": 1, FRAGMENT: self.shape[1] // WARP}.get(buffer.scope, self.shape[1])
+        rows = self.shape[0] * each
         shape = _shape(buffer, self.device.scalars)
         watched = self.device.watched and buffer.scope == "shared"
         self.memories[buffer] = Memory(buffer, shape, rows, watched)
@@ -227,6 +232,8 @@ class _Blocks(Lockstep):
         rows = self.rows if scope == "shared" else np.zeros_like(self.rows)
         if scope == "local":
             rows = self.rows * self.shape[1] + self.threads
+        elif scope == FRAGMENT:
+            rows = self.rows * (self.shape[1] // WARP) + self.threads // WARP
         lanes = [a[active] for a in (rows, offsets, self.threads, self.numbers)]
         if self.device.order == "reverse":
             lanes = [a[::-1] for a in lanes]
@@ -238,6 +245,7 @@ class _Blocks(Lockstep):
 
     def read(self, load: Load, at: list[np.ndarray], active: np.ndarray, stage: str) -> np.ndarray:
         memory = self.memory(load.buffer)
+        self.check_holder(memory, at, active, stage)
         offsets = memory.offset(at, active, stage)
         self.request(memory, load.indices, offsets, active, False)
         plain = self.lanes_at(memory, offsets, active, stage)
@@ -283,6 +291,7 @@ class _Blocks(Lockstep):
             if buffer.scope == "global":
                 self.refuse_unset()
             memory = self.memory(buffer)
+            self.check_holder(memory, at, self.active, stmt.stage)
             offsets = memory.offset(at, self.active, stmt.stage)
             self.request(memory, plain.indices, offsets, self.active, True)
             accessed = self.lanes_at(memory, offsets, self.active, stmt.stage)
@@ -294,6 +303,36 @@ class _Blocks(Lockstep):
                 # until the copy is there, nobody may read what was there before
                 unset = np.ones_like(unset)
             memory.store(accessed, operands, unset, self._times(accessed))
+
+    def check_holder(
+        self, memory: Memory, at: Sequence[np.ndarray], active: np.ndarray, stage: str
+    ) -> None:
+        """Raise if a thread accesses an element of a fragment that another one holds."""
+        if memory.buffer.scope != FRAGMENT:
+            return
+        wrong = active & (at[-2] != self.threads % WARP)
+        if wrong.any():
+            lane, own = int(at[-2][wrong][0]), int(self.threads[wrong][0])
+            raise VerifyError(
+                f"{memory.buffer.name}: thread {own} accesses an element that lane {lane} of its "
+                f"warp holds (stage {stage})"
+            )
+
+    def product(self, loop: For) -> None:
+        """Compute an instruction of a warp, from what all of its threads hold."""
+        super().product(loop)
+        warps = self.active.reshape(self.shape[0], -1, WARP).any(axis=2)
+        blocks, numbers = np.nonzero(warps)
+
+        def first(value: Any) -> np.ndarray:
+            lanes = np.broadcast_to(value, self.shape)
+            return lanes[blocks, numbers * WARP].reshape(-1, 1, 1)
+
+        values = {
+            key: first(value) if isinstance(value, np.ndarray) else value
+            for key, value in self.values.items()
+        }
+        multiply(loop, values, blocks * warps.shape[1] + numbers, self.memory)
 
     @property
     def flying(self) -> list[_Flying]:
@@ -315,7 +354,7 @@ class _Blocks(Lockstep):
         stores: bool,
     ) -> None:
         buffer = memory.buffer
-        lanes = 0 if buffer.scope == "local" else self.lanes_of(buffer, indices)
+        lanes = 0 if buffer.scope in PRIVATE else self.lanes_of(buffer, indices)
         if lanes:
             self.count(buffer, lanes, stores, offsets * itemsize(buffer.dtype), active)
 

@@ -15,6 +15,15 @@ def program_names(program: Program) -> dict[Axis, str]:
     """
     names = dict(program.nest.names)
     names_taken = set(names.values())
+    own: dict[str, str] = {}
+    for launch in program.launches:
+        for axis in (*_loops(launch), *(i.axis for i in launch.indices)):
+            if axis not in names:
+                # a pass made it
+                if axis.name not in own:
+                    own[axis.name] = _fresh(axis.name, names_taken)
+                names[axis] = own[axis.name]
+    names_taken.update(own.values())
     for launch in program.launches:
         inside = {names.get(axis, axis.name) for axis in _loops(launch)}
         for index in launch.indices:

@@ -9,6 +9,7 @@ from schedlang.errors import BuildError, explain, subscript
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.cross_thread import combine, crosses, is_start, parts_of, team_of
+from schedlang.gpu_lowering.fragments import is_of_warp
 from schedlang.gpu_lowering.program import Index
 from schedlang.index.simplify import to_lin
 from schedlang.ir.accesses import stores
@@ -35,7 +36,7 @@ from schedlang.ir.rewrite import (
     with_expressions,
     with_leaves,
 )
-from schedlang.state.state import THREADS
+from schedlang.state.state import PRIVATE, THREADS
 
 
 def thread_loops(region: Stmt, stage: str, title: str) -> dict[str, For]:
@@ -154,6 +155,10 @@ class _ThreadBody:
             return own
         if isinstance(stmt, Alloc):
             return self.storage(stmt)
+        if is_of_warp(stmt):
+            # its threads compute it together, so that they test conditions before
+            inside = with_held(stmt, lambda inner: Block(tuple(self.stmts(inner, ()))))
+            return [_under(guards, inside)]
         stmt = with_expressions(stmt, self.value)
         if isinstance(stmt, For) and stmt.kind == "vectorize":
             self.check_lanes(stmt)
@@ -273,7 +278,7 @@ class _ThreadBody:
                 )
             )
         self.check_size(alloc)
-        if buffer.scope == "local":
+        if buffer.scope in PRIVATE:
             self.made_at[buffer] = self.depth
         return [alloc]
 
@@ -291,7 +296,7 @@ class _ThreadBody:
 
     def selecting_one(self, store: Store, guards: Sequence[If]) -> tuple[If, ...]:
         """Return conditions that select one thread, if several would store the same element."""
-        local = [b for b in store.buffers if b.scope == "local"]
+        local = [b for b in store.buffers if b.scope in PRIVATE]
         if local:
             self.check_private(store, local[0])
             return ()
@@ -317,8 +322,9 @@ class _ThreadBody:
             raise BuildError(
                 explain(
                     f"building {self.title} for a GPU",
-                    f"{buffer.name} is local storage allocated outside the thread loops that fill "
-                    f"it (stage {store.stage}), but local storage is private to a thread",
+                    f"{buffer.name} is {buffer.scope} storage allocated outside the thread loops "
+                    f"that fill it (stage {store.stage}), but such storage is private to a "
+                    f"{'thread' if buffer.scope == 'local' else 'warp'}",
                     'Share it between threads, set_scope("shared"), or compute it inside the '
                     "thread loops of its consumer.",
                 )

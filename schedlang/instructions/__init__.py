@@ -2,7 +2,8 @@
 
 ``declaration.py`` has the :class:`Instruction` and :func:`instruction`, which declares one.
 ``operand_reads.py`` checks what it reads, and ``needs.py`` compares what it needs with features.
-``emission.py``, ``c_forms.py`` and ``python_function.py`` have the forms in which a target runs it.
+``emission.py``, ``c_forms.py``, ``python_function.py`` and ``fragments.py`` have the forms in which
+a target runs it, and ``memory_checks.py`` checks functions in memory.
 Each of the files that ``box.py`` lists declares the instructions of one family of processors, as a
 file of yours could.
 """
@@ -14,6 +15,7 @@ from schedlang.callable_module import load_name
 from schedlang.instructions.c_forms import CFunction, CSnippet
 from schedlang.instructions.declaration import Emission, Instruction, instruction
 from schedlang.instructions.emission import Assembly, Intrinsic, MemoryFunction
+from schedlang.instructions.fragments import Digit, Fragment, WarpAssembly
 from schedlang.instructions.python_function import PythonFunction
 
 if TYPE_CHECKING:
@@ -32,7 +34,16 @@ if TYPE_CHECKING:
         vpmaddwd_uu_rows_256,
     )
     from schedlang.instructions.box import IN_THE_BOX
-    from schedlang.instructions.nvidia import dp4a, dp4a_ss, dp4a_uu
+    from schedlang.instructions.nvidia import (
+        dp4a,
+        dp4a_ss,
+        dp4a_uu,
+        mma_bf16,
+        mma_f16,
+        mma_s8,
+        mma_tf32,
+        mma_u8,
+    )
     from schedlang.instructions.x86 import (
         vdpbf16ps,
         vdpbf16ps_256,
@@ -56,6 +67,11 @@ _MODULES = {
     "dp4a": "nvidia",
     "dp4a_ss": "nvidia",
     "dp4a_uu": "nvidia",
+    "mma_bf16": "nvidia",
+    "mma_f16": "nvidia",
+    "mma_s8": "nvidia",
+    "mma_tf32": "nvidia",
+    "mma_u8": "nvidia",
     "sdot": "arm",
     "tdpbf16ps": "amx",
     "tdpbssd": "amx",
@@ -98,8 +114,10 @@ if not TYPE_CHECKING:
 
 
 __all__ = [
-    "Assembly", "CFunction", "CSnippet", "Emission", "IN_THE_BOX", "Instruction", "Intrinsic",
-    "MemoryFunction", "PythonFunction", "dp4a", "dp4a_ss", "dp4a_uu", "instruction", "sdot",
+    "Assembly", "CFunction", "CSnippet", "Digit", "Emission", "Fragment", "IN_THE_BOX",
+    "Instruction", "Intrinsic", "MemoryFunction", "PythonFunction", "WarpAssembly", "dp4a",
+    "dp4a_ss", "dp4a_uu", "instruction",
+    "mma_bf16", "mma_f16", "mma_s8", "mma_tf32", "mma_u8", "sdot",
     "tdpbf16ps", "tdpbssd", "tdpbsud", "tdpbusd", "tdpbuud", "vdpbf16ps", "vdpbf16ps_256",
     "vdpbf16ps_rows", "vdpbf16ps_rows_256", "vpdpbusd", "vpdpbusd_256", "vpdpbusd_rows",
     "vpdpbusd_rows_256", "vpdpbusd_su", "vpdpbusd_su_256", "vpdpwssd", "vpdpwssd_256",

@@ -21,7 +21,16 @@ from schedlang.instructions.avx2 import (
     vpmaddwd_uu_rows_256,
 )
 from schedlang.instructions.declaration import Instruction
-from schedlang.instructions.nvidia import dp4a, dp4a_ss, dp4a_uu
+from schedlang.instructions.nvidia import (
+    dp4a,
+    dp4a_ss,
+    dp4a_uu,
+    mma_bf16,
+    mma_f16,
+    mma_s8,
+    mma_tf32,
+    mma_u8,
+)
 from schedlang.instructions.x86 import (
     vdpbf16ps,
     vdpbf16ps_256,
@@ -46,8 +55,8 @@ IN_THE_BOX = (
     vpmaddwd_uu_rows_256,
     vpdpbusd, vpdpbusd_256, vpdpbusd_su, vpdpbusd_su_256, vpdpbusd_rows, vpdpbusd_rows_256,
     vpdpwssd, vpdpwssd_256, vpdpwssd_rows, vpdpwssd_rows_256, vdpbf16ps, vdpbf16ps_256,
-    vdpbf16ps_rows, vdpbf16ps_rows_256, sdot, dp4a, dp4a_ss, dp4a_uu, tdpbusd,
-    tdpbssd, tdpbsud, tdpbuud, tdpbf16ps,
+    vdpbf16ps_rows, vdpbf16ps_rows_256, sdot, dp4a, dp4a_ss, dp4a_uu, mma_f16,
+    mma_bf16, mma_tf32, mma_s8, mma_u8, tdpbusd, tdpbssd, tdpbsud, tdpbuud, tdpbf16ps,
 )  # fmt: skip
 
 # the products of tiles, each of which may have more steps

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from math import inf, prod
+from math import prod
 from typing import Any, Union
 
 from schedlang.compute.graph import placeholders
@@ -15,7 +15,6 @@ from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import (
     ComputeError,
     ComputeTypeError,
-    SchedlangError,
     explain,
     text_of,
 )
@@ -31,11 +30,12 @@ from schedlang.instructions.emission import (
     in_order,
     lanes_and_bits,
 )
+from schedlang.instructions.fragments import FRAGMENT, WarpAssembly, check_fragments
 from schedlang.instructions.python_function import PythonFunction, is_reserved
 from schedlang.signatures import public
 
 # what computes an instruction on the values of its operands
-ValueEmission = Union[Intrinsic, Assembly, PythonFunction, CFunction, CSnippet]
+ValueEmission = Union[Intrinsic, Assembly, PythonFunction, CFunction, CSnippet, WarpAssembly]
 Emission = Union[ValueEmission, MemoryFunction]
 # an instruction that is a function on arrays in memory, on each target that runs on the CPU
 MEMORY = "memory"
@@ -43,11 +43,11 @@ MEMORY = "memory"
 LANGUAGES: Mapping[str, tuple[type, ...]] = {
     "llvm": (Intrinsic, Assembly, PythonFunction),
     "c": (CFunction, CSnippet),
-    "cuda": (Intrinsic, Assembly, PythonFunction),
+    "cuda": (Intrinsic, Assembly, PythonFunction, WarpAssembly),
     MEMORY: (MemoryFunction,),
 }
 # the memories in which an instruction may need its operands
-SCOPES = ("global", "shared", "local")
+SCOPES = ("global", "shared", "local", FRAGMENT)
 # bytes of the longest vector that an operand may be
 WIDEST = 64
 
@@ -93,6 +93,16 @@ class Instruction:
     def in_memory(self) -> bool:
         """True if only functions on arrays in memory run it, which have no limits of vectors."""
         return [*self.emit] == [MEMORY]
+
+    @property
+    def of_warp(self) -> bool:
+        """True if the threads of a warp compute it together, on fragments."""
+        return any(isinstance(emission, WarpAssembly) for emission in self.emit.values())
+
+    @property
+    def has_strides(self) -> bool:
+        """True if its operands may have several axes, with any strides."""
+        return self.in_memory or self.of_warp
 
     @property
     def identifier(self) -> str:
@@ -143,8 +153,8 @@ class Instruction:
         return self.name
 
     def __repr__(self) -> str:
-        operands = ", ".join(map(_typed, self.operands))
-        return f"<Instruction {self.name}({operands}) -> {_typed(self.output)}>"
+        operands = ", ".join(map(typed, self.operands))
+        return f"<Instruction {self.name}({operands}) -> {typed(self.output)}>"
 
 
 def declared_text(declared: Instruction) -> str:
@@ -153,11 +163,12 @@ def declared_text(declared: Instruction) -> str:
     ranges = [f"{a.name} in 0..{a.extent}" for a in (*op.axis, *op.reduce_axis)]
     how = "+=" if declared.accumulates else "="
     lane = ", ".join(a.name for a in op.axis)
-    typed = ", ".join(map(_typed, (*declared.operands, declared.output)))
-    return f"{declared.output.name}[{lane}] {how} {op.body[0]} for {', '.join(ranges)}; {typed}"
+    shown = ", ".join(map(typed, (*declared.operands, declared.output)))
+    return f"{declared.output.name}[{lane}] {how} {op.body[0]} for {', '.join(ranges)}; {shown}"
 
 
-def _typed(tensor: Tensor) -> str:
+def typed(tensor: Tensor) -> str:
+    """Return the name, the dtype and the shape of a tensor."""
     return f"{tensor.name}: {tensor.dtype}[{', '.join(map(str, tensor.shape))}]"
 
 
@@ -183,7 +194,8 @@ def instruction(
 
     * ``emit`` maps ``"llvm"``, for ``target="cpu"``, and ``"cuda"``, for GPUs, to an
       :class:`~schedlang.instructions.Intrinsic`, an :class:`~schedlang.instructions.Assembly` or a
-      :class:`~schedlang.instructions.PythonFunction`, and ``"c"``, for ``target="c"``, to a
+      :class:`~schedlang.instructions.PythonFunction`, or ``"cuda"`` to a
+      :class:`~schedlang.instructions.WarpAssembly` on fragments, and ``"c"``, for a CPU, to a
       :class:`~schedlang.instructions.CFunction` or a :class:`~schedlang.instructions.CSnippet`. If
       the declaration is a sum, their first operand is the earlier value of the result, and the
       others follow in the order in which ``compute`` reads them. For ``"cpu"`` and ``"c"``, it maps
@@ -197,7 +209,7 @@ def instruction(
       to the sum of the magnitudes of its terms. It is 0 for an instruction of integers.
     * ``note``: one sentence on what is special, such as its rounding.
     * ``scopes``: the memory in which operands and the result must be, by their names: ``"global"``,
-      ``"shared"`` or ``"local"``, as in ``{"b": "local"}``. Others may be anywhere.
+      ``"shared"``, ``"local"`` or ``"fragment"``, as in ``{"b": "local"}``. Others may be anywhere.
     * ``alignment``: the bytes, a power of two up to 64, of which the address of the first element
       of an operand or of the result is a multiple at each use, by their names, as in
       ``{"b": 64}``. Others may begin at any element. ``tensorize`` proves it of the tiles of each
@@ -340,10 +352,10 @@ def _check_declaration(asked: str, declared: Instruction) -> None:
     # only what declares an instruction loads it
     from schedlang.instructions.operand_reads import check_reads
 
-    output, in_memory = declared.output, declared.in_memory
+    output, in_memory = declared.output, declared.has_strides
     # C source takes them as their bits; functions of numba and of NumPy have no such arrays
     call = getattr(declared.emit.get(MEMORY), "call", "")
-    takes_short = not in_memory or isinstance(call, str)
+    takes_short = not declared.in_memory or isinstance(call, str)
     op = output.op
     if not isinstance(op, ComputeOp):
         raise ComputeError(f"{asked}: {output.name} is not computed; give what sl.compute returned")
@@ -408,46 +420,19 @@ def _unsuited(op: ComputeOp, in_memory: bool) -> tuple[str, str] | None:
     return None
 
 
-def _check_in_memory(asked: str, declared: Instruction, emission: MemoryFunction) -> None:
-    """Refuse strides that are not one for each dimension, and what is not such a function."""
-    arrays = (*declared.operands, declared.output)
-    ranks = [len(t.shape) for t in arrays]
-    if emission.strides and not _are_strides(emission.strides, ranks):
-        raise ComputeError(
-            explain(
-                asked,
-                f"strides={emission.strides!r} does not fit {', '.join(map(_typed, arrays))}",
-                "Give a tuple for each operand and for the result, with a number or None for each "
-                "dimension.",
-            )
-        )
-    if not is_number(emission.cycles) or not 0 <= emission.cycles < inf:
-        why = f"cycles={text_of(emission.cycles)} is not the time of a call"
-        raise ComputeError(explain(asked, why, "Give the cycles of a call, or leave them out."))
-    try:
-        emission.check(declared)
-    except SchedlangError as error:
-        why = explain(asked, "its function in memory cannot be made", str(error))
-        raise ComputeError(why) from None
-
-
-def _are_strides(strides: Any, ranks: Sequence[int]) -> bool:
-    """Return whether ``strides`` has a number or ``None`` for each dimension of each array."""
-    return (
-        isinstance(strides, (tuple, list))
-        and all(isinstance(each, (tuple, list)) for each in strides)
-        and [*map(len, strides)] == [*ranks]
-        and all(n is None or type(n) is int for each in strides for n in each)
-    )
-
-
 def _check_operands(asked: str, declared: Instruction, language: str, emission: Emission) -> None:
     """Refuse an emission with other operands than the declaration."""
     if isinstance(emission, MemoryFunction):
-        _check_in_memory(asked, declared, emission)
+        # only what declares one loads it
+        from schedlang.instructions.memory_checks import check_in_memory
+
+        check_in_memory(asked, declared, emission)
         return
     if isinstance(emission, CSnippet):
         emission.check(asked, declared)
+        return
+    if isinstance(emission, WarpAssembly):
+        check_fragments(asked, declared, emission)
         return
     given = (declared.output,) * declared.accumulates + declared.operands
     if emission.arity != len(given):

@@ -1,12 +1,19 @@
-"""Dot products of NVIDIA's GPUs: ``dp4a``, which each thread computes by itself, as PTX.
+"""Products of NVIDIA's GPUs, as PTX: ``dp4a`` of a thread, and ``mma`` of the 32 threads of a warp.
 
-Source: NVIDIA, "PTX ISA", "Integer Arithmetic Instructions: dp4a".
+Source: NVIDIA, "PTX ISA", "Integer Arithmetic Instructions: dp4a" and "Warp Level Matrix
+Multiply-Accumulate Instructions: mma".
 """
 
 from __future__ import annotations
 
+from schedlang.compute.define import compute
+from schedlang.compute.reduce import reduce_axis
+from schedlang.compute.reduce import sum as sum_over
+from schedlang.compute.tensor import placeholder
+from schedlang.expr.dtypes import itemsize
 from schedlang.instructions.declaration import Instruction, instruction
 from schedlang.instructions.emission import Assembly
+from schedlang.instructions.fragments import FRAGMENT, REGISTER, Digit, Fragment, WarpAssembly
 from schedlang.instructions.x86 import dot
 
 
@@ -25,3 +32,62 @@ dp4a = _bytes("dp4a", "uint8", "int8")
 dp4a_ss = _bytes("dp4a_ss", "int8", "int8")
 # the sum is of integers without a sign, which have the same bits
 dp4a_uu = _bytes("dp4a_uu", "uint8", "uint8")
+
+
+# PTX's names of the dtypes of operands
+_TYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "tf32", "int8": "s8",
+          "uint8": "u8"}  # fmt: skip
+
+
+def _product(name: str, steps: int, dtype: str, total: str, tolerance: float = 0.0) -> Instruction:
+    """Return the product of 16 x ``steps`` and ``steps`` x 8 elements, which a warp adds to 16 x 8.
+
+    A thread holds adjacent steps in each register. Its lane is ``4*row + pair``.
+    """
+    rows, columns, each = 16, 8, REGISTER // itemsize(dtype)
+    a = placeholder((rows, steps), dtype, name="a")
+    b = placeholder((steps, columns), dtype, name="b")
+    q = reduce_axis(steps, name="q")
+    c = compute(
+        (rows, columns),
+        lambda i, j: sum_over(a[i, q].astype(total) * b[q, j].astype(total), axis=q),
+        name="c",
+    )
+    row, half = Digit("lane", 4, 8, 0, 1), steps // 2
+
+    def pairs(dim: int, step: int) -> tuple[Digit, ...]:
+        """Return the digits of the steps of ``a`` or ``b``; ``step`` registers are before."""
+        inside = Digit("register", 1, each, dim, 1)
+        return inside, Digit("lane", 1, 4, dim, each), Digit("register", step, 2, dim, half)
+
+    fragments = (
+        Fragment(
+            "c", (rows, columns),
+            (row, Digit("register", 2, 2, 0, 8),
+             Digit("lane", 1, 4, 1, 2), Digit("register", 1, 2, 1, 1)),
+        ),
+        Fragment(
+            "a", (rows, steps),
+            (row, Digit("register", each, 2, 0, 8), *pairs(1, 2 * each)),
+        ),
+        Fragment("b", (steps, columns), (*pairs(0, each), Digit("lane", 4, 8, 1, 1))),
+    )  # fmt: skip
+    own = _TYPES[dtype]
+    held = {"float32": "f32", "int32": "s32"}[total]
+    mnemonic = f"mma.sync.aligned.m16n8k{steps}.row.col.{held}.{own}.{own}.{held}"
+    return instruction(
+        name, c, needs=["sm_80"], tolerance=tolerance, scopes=dict.fromkeys("abc", FRAGMENT),
+        emit={"cuda": WarpAssembly(mnemonic, fragments)},
+    )  # fmt: skip
+
+
+# a sum of 17 terms in any order, with steps that may round towards 0, as the units of NVIDIA do:
+# each of 16 additions errs by at most 2**-23 of the sum of magnitudes
+_ANY_ORDER = 17 * 2.0**-23
+# each factor rounds to the nearest of 11 bits first, and the sum has 9 terms
+_TF32 = 2 * 2.0**-11 + 2.0**-22 + 9 * 2.0**-23
+mma_f16 = _product("mma_f16", 16, "float16", "float32", _ANY_ORDER)
+mma_bf16 = _product("mma_bf16", 16, "bfloat16", "float32", _ANY_ORDER)
+mma_tf32 = _product("mma_tf32", 8, "float32", "float32", _TF32)
+mma_s8 = _product("mma_s8", 32, "int8", "int32")
+mma_u8 = _product("mma_u8", 32, "uint8", "int32")

@@ -160,7 +160,7 @@ def _with_result(
     """Return the match with these operands, unless ``store`` does not write such a result."""
     declared, inside = compared.declared, compared.inside
     op, buffer = declared.op, store.buffers[0]
-    if declared.in_memory:
+    if declared.has_strides:
         tile = compared.strided(buffer, store.indices, declared.output, op.axis)
         if tile is None:
             assert compared.reason is not None
@@ -195,8 +195,9 @@ def _different_strides(
     declared: Instruction, operands: Sequence[Operand], result: Operand
 ) -> Mismatch | None:
     """Return why a function in memory cannot take arrays with these strides."""
-    emission = declared.emit[MEMORY]
-    assert isinstance(emission, MemoryFunction)
+    emission = declared.emit.get(MEMORY)
+    if not isinstance(emission, MemoryFunction):
+        return None
     tensors = (*declared.operands, declared.output)
     for tensor, operand, wanted in zip(tensors, (*operands, result), emission.strides):
         for dim, (size, own, needed) in enumerate(zip(tensor.shape, operand.strides, wanted)):
@@ -353,7 +354,7 @@ class _Comparison:
         if ours.dtype != tensor.dtype:
             self._fail(f"{ours.buffer.name} is {ours.dtype}, and {tensor.name} is {tensor.dtype}")
             return None
-        if self.declared.in_memory:
+        if self.declared.has_strides:
             tile = self.strided(ours.buffer, ours.indices, tensor, theirs.indices)
             return None if tile is None else self._bound(tensor, tile, bound)
         own = flat(ours.buffer, ours.indices)

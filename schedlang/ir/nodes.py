@@ -33,6 +33,7 @@ from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import ArrayRead, Axis, Expr
 from schedlang.index.linear import Lin
 from schedlang.instructions.declaration import Instruction
+from schedlang.instructions.fragments import Fragment
 from schedlang.ir.extern_call import Extern, Touch
 from schedlang.ir.statement import Statement as Statement
 from schedlang.state.layout import Layout, Swizzle
@@ -49,7 +50,8 @@ class Buffer:
     ``asynchronous``, by copies that go on while the threads compute. ``swizzles`` move elements
     within the buffer: indices are those before, and :mod:`schedlang.ir.offsets` has them. One with
     a ``whole`` is a view of every other element of that array, from element ``part`` on: the real
-    or the imaginary parts of complex numbers.
+    or the imaginary parts of complex numbers. GPU lowering gives a fragment its ``fragment``; the
+    last dimensions are then lanes and registers.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Buffer:
     swizzles: tuple[Swizzle, ...] = ()
     whole: Optional[Buffer] = None
     part: int = 0
+    fragment: Optional[Fragment] = None
 
     @property
     def size(self) -> int | None:

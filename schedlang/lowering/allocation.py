@@ -13,7 +13,7 @@ from schedlang.index.ranges import Ranges
 from schedlang.ir.nodes import Alloc, Buffer
 from schedlang.state.layout import stored_extents, swizzles_of, whole_dims
 from schedlang.state.plan import Dim, whole
-from schedlang.state.state import At, Stage
+from schedlang.state.state import PRIVATE, At, Stage
 
 
 class LoopLike(Protocol):
@@ -48,7 +48,7 @@ def box_scope(scope: str, loops: Sequence[LoopLike]) -> list[LoopLike]:
 
     The storage must hold the box of all their threads.
     """
-    if scope == "local":
+    if scope in PRIVATE:
         return []
     shared = ("threadIdx", "vthread") if scope == "shared" else ("threadIdx", "vthread", "blockIdx")
     return [loop for loop in reversed(loops) if loop.tag and loop.tag.startswith(shared)]

@@ -11,7 +11,7 @@ from schedlang.ir.nodes import Block, Store, walk
 from schedlang.ir.predicate_threads import unknown_threads
 from schedlang.state.placement import Problem
 from schedlang.state.plan import Plan, Threads, thread_tag
-from schedlang.state.state import At, Attach, Stage, State
+from schedlang.state.state import PRIVATE, At, Attach, Stage, State
 
 
 def too_few_threads(stage: Stage, plan: Plan, threads: Threads) -> list[str]:
@@ -73,7 +73,7 @@ def threads_fetch(
         return True
     inputs = stage.op.input_tensors
     return (
-        stage.scope == "local"
+        stage.scope in PRIVATE
         and bool(inputs)
         and all(threads_fetch(state, attach, given, t) for t in inputs)
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from schedlang.compute.extern_op import LOOPS, ExternFunction
 from schedlang.expr.nodes import Axis, Var
+from schedlang.gpu_lowering.fragment_registers import in_registers
 from schedlang.gpu_lowering.program import Launch, Program
 from schedlang.index.linear import ZERO, Lin
 from schedlang.index.ranges import Ranges
@@ -147,8 +148,10 @@ def machine_kernels(
     nest, selected = program.nest, []
     for launch in program.launches:
         constant = _constant(launch)
-        body = _kernel_loops(nest, launch, constant, target)
-        selected.append(select_gpu(nest, launch, body, constant, names, target, public))
+        own = replace(launch, body=in_registers(launch.body))
+        body = _kernel_loops(nest, own, constant, target)
+        kernel = select_gpu(nest, own, body, constant, names, target, public)
+        selected.append(replace(kernel, launch=launch))
     kernels = MachineNest(tuple(kernel.function for kernel in selected))
     job = Job(public, names.fresh, names.fresh)
     for run in GPU_PASSES:

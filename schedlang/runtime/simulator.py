@@ -2,24 +2,28 @@
 
 It runs the file that numba.cuda compiles. Each thread is a generator. It yields at
 ``cuda.syncthreads()``, and goes on when all threads of its block have come there; ``exchange``
-yields too. Lines keep their numbers, so that breakpoints in the file work.
+and ``multiply_fragments`` yield, too. Lines keep their numbers, so that breakpoints in the file
+work.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from schedlang.errors import VerifyError
+from schedlang.expr.dtypes import array_dtype
 from schedlang.instructions.declaration import Instruction, ValueEmission
 from schedlang.instructions.emission import Assembly, Intrinsic, in_order
+from schedlang.instructions.fragments import WARP, Fragment, WarpAssembly
 from schedlang.instructions.python_function import PythonFunction
 from schedlang.intrinsics.twins import gpu as twins
 from schedlang.intrinsics.twins.memory import POISON
@@ -34,8 +38,10 @@ def launcher(path: Path, instructions: Iterable[Instruction] = ()) -> Callable[.
 
     The ``instructions`` in it compute what they declare.
     """
-    space = simulate_file(path)
-    space.update(_as_declared(instructions))
+    used = list(instructions)
+    of_warps = {str(d.emit["cuda"]): d for d in used if d.of_warp}
+    space = simulate_file(path, of_warps)
+    space.update(_as_declared(d for d in used if not d.of_warp))
     return space["launch"]
 
 
@@ -62,15 +68,20 @@ def _declared(declared: Instruction, emission: ValueEmission, *operands: Any) ->
     return declared_value(declared, [operand for _, operand in placed])
 
 
-def simulate_file(path: Path) -> dict[str, Any]:
-    """Return what an emitted file defines, by name; its kernels take NumPy arrays."""
+def simulate_file(
+    path: Path, of_warps: Mapping[str, Instruction] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Return what an emitted file defines, by name; its kernels take NumPy arrays.
+
+    ``of_warps`` are the instructions of whole warps in it, by their mnemonics.
+    """
     tree = parse_source(path.read_text(encoding="utf-8"), str(path))
     tree.body = [n for n in tree.body if not isinstance(n, (ast.Import, ast.ImportFrom))]
     imported = {name: getattr(twins, name) for name in dir(twins)}
-    device = Device()
+    device = Device(of_warps)
     namespace: dict[str, Any] = {
         **imported, "inf": float("inf"), "nan": float("nan"), "np": np, "cuda": device,
-        "SimpleNamespace": SimpleNamespace,
+        "SimpleNamespace": SimpleNamespace, "Product": Product,
     }  # fmt: skip
     tree = ast.fix_missing_locations(_YieldInsert().visit(tree))
     exec(compile(tree, str(path), "exec"), namespace)
@@ -95,16 +106,28 @@ class _YieldInsert(ast.NodeTransformer):
             return ast.copy_location(ast.Yield(ast.Constant(BARRIER)), node)
         if name == "exchange":
             return ast.copy_location(ast.Yield(ast.Tuple(node.args, ast.Load())), node)
+        if name == "multiply_fragments":
+            request = ast.Call(ast.Name("Product", ast.Load()), node.args, [])
+            return ast.copy_location(ast.Yield(request), node)
         return node
 
 
 Thread = Generator[Any, Any, None]
 
 
+@dataclass(frozen=True, eq=False)
+class Product:
+    """The request of a thread: an instruction of its warp, and the registers of its operands."""
+
+    mnemonic: str
+    operands: tuple[np.ndarray, ...]
+
+
 class Device:
     """The stand-in for ``numba.cuda``: indices of the running thread, arrays, kernels."""
 
-    def __init__(self) -> None:
+    def __init__(self, of_warps: Mapping[str, Instruction]) -> None:
+        self.of_warps = of_warps
         self.blockIdx = SimpleNamespace(x=0, y=0, z=0)
         self.threadIdx = SimpleNamespace(x=0, y=0, z=0)
         self.shared = SimpleNamespace(array=self._shared)
@@ -179,14 +202,48 @@ class Kernel:
                 except StopIteration:
                     requests.append(StopIteration)
             kinds = {type(a) for a in requests}
-            if len(kinds) > 1 or (kinds != {tuple} and len(set(requests)) > 1):
+            if len(kinds) > 1 or (kinds == {str} and len(set(requests)) > 1):
                 raise VerifyError(
                     f"{self.function.__name__}: some threads of a block wait at a barrier that "
                     "others do not reach"
                 )
             if requests[0] is StopIteration:
                 return
-            answers = _exchanged(requests) if kinds == {tuple} else [None] * len(threads)
+            if kinds == {tuple}:
+                answers = _exchanged(requests)
+            elif kinds == {Product}:
+                answers = _multiplied(requests, device.of_warps)
+            else:
+                answers = [None] * len(threads)
+
+
+def _multiplied(
+    requests: Sequence[Product], of_warps: Mapping[str, Instruction]
+) -> list[np.ndarray]:
+    """Return the registers of the result of each thread, whose warps compute one instruction."""
+    answers: list[np.ndarray] = []
+    for first in range(0, len(requests), WARP):
+        warp = requests[first : first + WARP]
+        (mnemonic,) = {request.mnemonic for request in warp}
+        declared = of_warps[mnemonic]
+        emission = declared.emit["cuda"]
+        assert isinstance(emission, WarpAssembly)
+        tensors = (declared.output, *declared.operands)
+        tiles = []
+        for tensor, fragment, *rows in zip(
+            tensors, emission.fragments, *(request.operands for request in warp)
+        ):
+            tile = np.empty(fragment.shape, array_dtype(tensor.dtype))
+            tile[_holders(fragment)] = np.stack(rows).view(tile.dtype)
+            tiles.append(tile)
+        result = declared_value(declared, tiles)
+        answers += list(result[_holders(emission.fragments[0])])
+    return answers
+
+
+def _holders(fragment: Fragment) -> tuple[np.ndarray, ...]:
+    """Return the indices of the elements by lane and register."""
+    return fragment.element(*np.indices((WARP, fragment.registers)))
 
 
 def _exchanged(requests: Sequence[tuple[Any, int]]) -> list[Any]:

@@ -27,6 +27,18 @@ def check_instruction(before: State, after: State, name: str, axis: Axis) -> Non
         if isinstance(result, Mismatch):
             refuse(result.why, result.hint, before, axis, declared_nest(chosen))
     if not tensorized and computes(nest.body, after.stages[name]):
+        if chosen.of_warp:
+            extents = [str(a.extent) for a in (*chosen.op.axis, *chosen.op.reduce_axis)]
+            multiples = ", ".join(extents)
+            refuse(
+                f"no part of {name} computes all {' x '.join(extents)} terms of {chosen} without "
+                "a test",
+                f"Split by {multiples}. If sizes are no multiples, first fill the operands up by "
+                f"s.pad_einsum({name}, [{multiples}]), and let threads fetch them in tiles with "
+                'set_scope("shared").',
+                before,
+                axis,
+            )
         refuse(
             f"no part of {name} computes all elements of {chosen} without a test",
             'Split by factors that are no longer than the extents, and with tail="cut" where they '

@@ -11,6 +11,7 @@ from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.instructions.declaration import Instruction
+from schedlang.instructions.fragments import FRAGMENT
 from schedlang.state.dependences import (
     Attachments,
     Dependences,
@@ -22,7 +23,11 @@ from schedlang.state.layout import Layout
 from schedlang.state.persistent_map import PersistentMap
 from schedlang.state.relations import Relation, Split, parts, position, sources
 
-SCOPES = ("global", "shared", "local")
+SCOPES = ("global", "shared", "local", FRAGMENT)
+# those of which no two warps share storage
+PRIVATE = ("local", FRAGMENT)
+# te's names of fragments
+FRAGMENTS = ("wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator")
 # the pragma for stores that bypass the cache
 NONTEMPORAL = "nontemporal"
 # the kind of loops that an instruction replaces, with the loops in them

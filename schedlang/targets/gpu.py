@@ -54,8 +54,9 @@ class GpuBackend(Backend[Launched]):
 
     def _check(self, loop: For, target: Target) -> None:
         """Raise for an instruction that has no form here, or that the GPU lacks."""
-        matched_by(loop, self.facts)
         assert loop.instruction is not None
+        if not loop.instruction.of_warp or self.facts.instructions not in loop.instruction.emit:
+            matched_by(loop, self.facts)
         lacking = first_lacking(loop.instruction.needs, target.device)
         if lacking:
             raise BuildError(

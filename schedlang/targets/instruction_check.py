@@ -23,10 +23,11 @@ from schedlang.expr.nodes import Axis, Cast, Expr
 from schedlang.expr.visit import rewrite
 from schedlang.host import check_whole
 from schedlang.instructions.declaration import MEMORY, Emission, Instruction, elements
+from schedlang.instructions.fragments import FRAGMENT
 from schedlang.runtime.arrays import aligned_array
 from schedlang.runtime.nvidia import driver
 from schedlang.runtime.processor import missing_features, unknown_features, why_missing
-from schedlang.schedule.schedule import schedule
+from schedlang.schedule.schedule import Schedule, schedule
 from schedlang.target import DEVICES, Target, first_lacking
 from schedlang.target_kinds import KINDS
 from schedlang.targets.build import build
@@ -192,6 +193,8 @@ def _as_magnitude(read: Expr) -> Expr:
 
 def _tensorized(declared: Instruction, tiled: Tensor, inputs: Sequence[Tensor], kind: str) -> Any:
     s = schedule(tiled)
+    if declared.of_warp:
+        return _by_a_warp(declared, tiled, inputs, kind, s)
     stage = s[tiled]
     lanes, steps = list(stage.op.axis), list(stage.op.reduce_axis)
     tile = steps.pop(0) if declared.accumulates else lanes.pop(0)
@@ -202,6 +205,25 @@ def _tensorized(declared: Instruction, tiled: Tensor, inputs: Sequence[Tensor], 
         stage.bind(thread, "threadIdx.x")
     looped = [axis for axis in (*lanes, *steps) if axis.extent != 1]
     stage.tensorize((looped or lanes)[0], declared)
+    return build(s, [*inputs, tiled], target=_target(declared, kind))
+
+
+def _by_a_warp(
+    declared: Instruction, tiled: Tensor, inputs: Sequence[Tensor], kind: str, s: Schedule
+) -> Any:
+    """Return the kernel of an instruction on fragments, with one warp."""
+    result = s.cache_write(tiled, FRAGMENT)
+    assert isinstance(result, Tensor)
+    fragments = [s.cache_read(given, FRAGMENT, [result]) for given in inputs]
+    warp = s[tiled].fuse()
+    s[tiled].reorder(warp, *tiled.op.axis)
+    s[tiled].bind(warp, "threadIdx.y")
+    s[result].compute_at(s[tiled], warp)
+    tile, *steps = s[result].op.reduce_axis
+    s[result].reorder(tile, *s[result].op.axis, *steps)
+    for fragment in fragments:
+        s[fragment].compute_at(s[result], tile)
+    s[result].tensorize(s[result].op.axis[0], declared)
     return build(s, [*inputs, tiled], target=_target(declared, kind))
 
 

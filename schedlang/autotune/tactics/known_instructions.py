@@ -18,7 +18,7 @@ from schedlang.target_kinds import Facts
 # the option of a knob that takes no instruction
 PLAIN = "none"
 # the forms of instructions, see form_of
-LANES, ROWS, TILES = "lanes", "rows", "tiles"
+LANES, ROWS, TILES, WARPS = "lanes", "rows", "tiles", "warps"
 
 
 class _Use(Protocol):
@@ -65,8 +65,10 @@ def form_of(declared: Instruction) -> str:
     """Return the form of an instruction in the box.
 
     Its lanes multiply by the same elements, ``LANES``, or each by its own, ``ROWS``; or it computes
-    a tile, ``TILES``, as a function in memory.
+    a tile, ``TILES``, as a function in memory, or ``WARPS``, by all threads of a warp.
     """
+    if declared.of_warp:
+        return WARPS
     if declared.output.ndim > 1:
         return TILES
     return ROWS if declared.operands[0].ndim > 1 else LANES

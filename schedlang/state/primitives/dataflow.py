@@ -22,7 +22,7 @@ from schedlang.state.primitives.arguments import leaf_position, names, text_of
 from schedlang.state.primitives.conflicts import with_prefetches
 from schedlang.state.primitives.primitive import Primitive
 from schedlang.state.primitives.refusal import refuse
-from schedlang.state.primitives.storage import check_scope
+from schedlang.state.primitives.storage import checked_scope
 from schedlang.state.relations import Split, parts, sources
 from schedlang.state.scattered import overwrites
 from schedlang.state.state import Inline, Result, Stage, State
@@ -65,7 +65,7 @@ def substituted(
 
 
 def cache_read(state: State, tensor: Tensor, scope: str, readers: Sequence[Stage]) -> Result:
-    check_scope(scope)
+    scope = checked_scope(scope)
     reading = [s.name for s in state.stages.values() if _reads(s, tensor)]
     hint = f"Its readers: {', '.join(reading) or 'none'}."
     if not readers:
@@ -98,7 +98,7 @@ def _reads(stage: Stage, tensor: Tensor) -> bool:
 
 
 def cache_write(state: State, stage: Stage, scope: str) -> Result:
-    check_scope(scope)
+    scope = checked_scope(scope)
     op = stage.op
     if isinstance(op, ExternOp):
         refuse(

@@ -17,6 +17,7 @@ from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.ranges import Ranges
 from schedlang.index.simplify import to_lin
+from schedlang.instructions.fragments import FRAGMENT
 from schedlang.language.construct import as_expr
 from schedlang.state.layout import (
     Layout,
@@ -30,7 +31,7 @@ from schedlang.state.layout import (
 from schedlang.state.primitives.arguments import count, names, scan_of_part, text_of
 from schedlang.state.primitives.primitive import Primitive
 from schedlang.state.primitives.refusal import refuse
-from schedlang.state.state import SCOPES, Inline, Result, Stage, State
+from schedlang.state.state import FRAGMENTS, SCOPES, Inline, Result, Stage, State
 
 WIDEST = 1 << 16
 # each swizzle may be read in two directions; more than a few have no use
@@ -42,7 +43,7 @@ TRANSFORM = "Transform a stage that its update reads."
 
 
 def set_scope(state: State, stage: Stage, scope: str) -> Result:
-    check_scope(scope)
+    scope = checked_scope(scope)
     _check_not_part(state, stage, f'set_scope("{scope}")')
     if state.is_output(stage) and scope != "global":
         hint = f"Compute it in {scope!r} first: s.cache_write({stage.name}, {scope!r})."
@@ -66,9 +67,11 @@ def _check_not_part(state: State, stage: Stage, instead: str = "") -> None:
     refuse(f"{stage.name} computes the {what} of scan {scan.name}, which stores them", hint)
 
 
-def check_scope(scope: Any) -> None:
-    if not isinstance(scope, str) or scope not in SCOPES:
+def checked_scope(scope: Any) -> str:
+    """Return a scope by our name; te has a name for each operand in fragments."""
+    if not isinstance(scope, str) or scope not in (*SCOPES, *FRAGMENTS):
         refuse(f"{scope!r} is not a scope", f"Choose one of {', '.join(SCOPES)}.")
+    return scope if scope in SCOPES else FRAGMENT
 
 
 def storage_align(state: State, stage: Stage, axis: Axis, factor: Any, offset: Any = 0) -> Result:

@@ -1,0 +1,334 @@
+"""Fragments: tiles that the threads of a warp hold together, and the loops that fill and read them.
+
+A nest indexes a fragment like any tile. The instructions that use it say which lane holds which
+element, so here it gets dimensions for lanes and registers in place of the rows and columns within
+a tile. Loops over a fragment's elements become loops over the registers of each thread. The loops
+of an instruction stay: all threads of the warp run them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+from schedlang.errors import BuildError, explain
+from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.expr.visit import postorder
+from schedlang.index.linear import ZERO, Lin, to_expr
+from schedlang.index.simplify import to_lin
+from schedlang.instructions.declaration import Instruction
+from schedlang.instructions.fragments import FRAGMENT, WARP, Fragment, WarpAssembly
+from schedlang.ir.instruction_match import Mismatch, Operand, match
+from schedlang.ir.nodes import (
+    Alloc,
+    Block,
+    Buffer,
+    For,
+    If,
+    Load,
+    Note,
+    Stmt,
+    Store,
+    expressions,
+    walk,
+    with_fields,
+    with_held,
+)
+from schedlang.ir.rewrite import relocate, storage, substitute
+
+WARP_INDEX = "threadIdx.x"
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A fragment as ``buffer``: ``dims`` of it count tiles, and the last are lane and register."""
+
+    fragment: Fragment
+    buffer: Buffer
+    dims: tuple[int, ...]
+
+    def tile(self, at: Sequence[Expr], tiles: Mapping[int, Lin]) -> tuple[Expr, ...]:
+        """Return indices with the number of the tile along each of ``dims``."""
+        return tuple(to_expr(tiles[d]) if d in tiles else index for d, index in enumerate(at))
+
+
+def is_of_warp(stmt: Stmt) -> bool:
+    """Return whether ``stmt`` is loops that the threads of a warp compute by one instruction."""
+    return isinstance(stmt, For) and stmt.instruction is not None and stmt.instruction.of_warp
+
+
+def with_fragments(region: Stmt, title: str) -> Stmt:
+    """Return the region of a kernel with its fragments in lanes and registers.
+
+    Raise :class:`~schedlang.errors.BuildError` for a fragment that no warp can hold or use.
+    """
+    buffers = [b for b in storage(region) if b.scope == FRAGMENT]
+    if not buffers and not any(is_of_warp(s) for s, _ in walk(region)):
+        return region
+    _check_lanes(region, buffers, title)
+    lane = Axis("lane", WARP, "thread", tag=WARP_INDEX)
+    placed = _Placement(_placed(region, buffers, title), lane, title)
+    return For(lane, WARP, "thread", Block((placed.stmt(region),)), "", WARP_INDEX)
+
+
+def _check_lanes(region: Stmt, buffers: Sequence[Buffer], title: str) -> None:
+    """Raise unless the threads along ``threadIdx.x`` are those of a warp, which share fragments."""
+    for stmt, _ in walk(region):
+        if not isinstance(stmt, For) or stmt.tag != WARP_INDEX:
+            continue
+        inside = next((s for s in storage(stmt) if s.scope == FRAGMENT), None)
+        uses = next((b for b in _used(stmt) if b.scope == FRAGMENT), inside)
+        if uses is not None:
+            _refuse(
+                title,
+                f"{uses.name} is a fragment, which the {WARP} threads of {WARP_INDEX} hold "
+                f"together, and {stmt.axis.name} of stage {stmt.stage} around it is bound to "
+                f"{WARP_INDEX}",
+                f"Leave {stmt.axis.name} unbound, or bind it to threadIdx.y: each value of that is "
+                "a warp of its own.",
+            )
+        if stmt.extent != WARP:
+            _refuse(
+                title,
+                f"{buffers[0].name if buffers else 'an instruction'} is held by the {WARP} threads "
+                f"of a warp, and {stmt.axis.name} of stage {stmt.stage} has {stmt.extent} "
+                f"iterations on {WARP_INDEX}",
+                f"Split by {WARP}, and bind the outer loop to threadIdx.y.",
+            )
+
+
+def _used(stmt: Stmt) -> list[Buffer]:
+    """Return the buffers that the statements in ``stmt`` load and store."""
+    used: list[Buffer] = []
+    for inner, _ in walk(stmt):
+        used += inner.buffers if isinstance(inner, Store) else ()
+        used += [n.buffer for n in postorder(expressions(inner)) if isinstance(n, Load)]
+    return used
+
+
+def _placed(region: Stmt, buffers: Sequence[Buffer], title: str) -> dict[Buffer, Placed]:
+    """Return the place of each fragment by the instructions that use it."""
+    placed: dict[Buffer, Placed] = {}
+    for loop, _ in walk(region):
+        if not is_of_warp(loop):
+            continue
+        assert isinstance(loop, For) and loop.instruction is not None
+        asked = f"tensorize({loop.axis.name}, {loop.instruction}) on stage {loop.stage}"
+        matched = match(loop, loop.instruction)
+        if isinstance(matched, Mismatch):
+            raise BuildError(explain(asked, matched.why, matched.hint))
+        for tensor, operand in matched.tiles(loop.instruction):
+            own = _place(operand, emission_of(loop.instruction).fragment(tensor.name))
+            known = placed.setdefault(operand.buffer, own)
+            if (known.fragment, known.dims) != (own.fragment, own.dims):
+                _refuse(
+                    title,
+                    f"{operand.buffer.name} is both {known.fragment.of} and {own.fragment.of} of "
+                    "instructions, whose threads hold other elements",
+                    "Give each of them a copy, by cache_read.",
+                )
+    for buffer in buffers:
+        if buffer not in placed:
+            _refuse(
+                title,
+                f"{buffer.name} is a fragment, and no instruction says which thread holds which of "
+                "its elements",
+                "Tensorize the loops that use it, or give it another scope, such as local.",
+            )
+    return placed
+
+
+def emission_of(declared: Instruction) -> WarpAssembly:
+    """Return the form of an instruction of a warp."""
+    return next(e for e in declared.emit.values() if isinstance(e, WarpAssembly))
+
+
+def _place(operand: Operand, fragment: Fragment) -> Placed:
+    buffer = operand.buffer
+    extents = [int(n) for n in buffer.shape if isinstance(n, int)]
+    assert len(extents) == len(buffer.shape), "a fragment has a constant size"
+    steps = [1] * len(extents)
+    for k in range(len(extents) - 1, 0, -1):
+        steps[k - 1] = steps[k] * extents[k]
+    # the longest of dimensions with one stride; the others have one element
+    dims = tuple(
+        max((k for k, s in enumerate(steps) if stride.const == s), key=extents.__getitem__)
+        for stride in operand.strides
+    )
+    shape = [
+        -(-n // fragment.shape[dims.index(k)]) if k in dims else n for k, n in enumerate(extents)
+    ]
+    own = replace(buffer, shape=(*shape, WARP, fragment.registers), fragment=fragment, strides=None)
+    return Placed(fragment, own, dims)
+
+
+class _Placement:
+    """A pass that moves accesses of fragments to lanes and registers."""
+
+    def __init__(self, placed: Mapping[Buffer, Placed], lane: Axis, title: str) -> None:
+        self.placed, self.lane, self.title = placed, lane, title
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        if isinstance(stmt, Alloc) and stmt.buffer in self.placed:
+            return Alloc(self.placed[stmt.buffer].buffer, number=stmt.number)
+        if is_of_warp(stmt):
+            assert isinstance(stmt, For)
+            return self.product(stmt)
+        if isinstance(stmt, (For, If, Store)) and _is_one_update(stmt):
+            return self.elements(stmt) if self.uses(stmt) else stmt
+        return with_held(stmt, self.stmt)
+
+    def uses(self, stmt: Stmt) -> bool:
+        """Return whether the statements in ``stmt`` access fragments."""
+        return any(b in self.placed for b in _used(stmt))
+
+    def product(self, loop: For) -> Stmt:
+        """Return the loops of an instruction over the lanes and registers that hold its tiles."""
+        inside = {s.axis for s, _ in walk(loop) if isinstance(s, For)}
+        origin: dict[Axis | Var, Lin] = {axis: ZERO for axis in inside}
+
+        def moved_to(buffer: Buffer, at: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
+            own = self.placed[buffer]
+            tiles, within = {}, []
+            for dim, size in zip(own.dims, own.fragment.shape):
+                index = to_lin(at[dim])
+                first = index.substitute(origin)
+                tiles[dim] = self.whole(buffer, first, size, loop)
+                within.append(to_expr(index - first))
+            holder = (to_expr(to_lin(number)) for number in own.fragment.holder(within))
+            return own.buffer, (*own.tile(at, tiles), *holder)
+
+        return relocate(loop, moved_to)
+
+    def whole(self, buffer: Buffer, first: Lin, size: int, loop: For) -> Lin:
+        """Return the number of the tile that starts at ``first``, in tiles of ``size``."""
+        if any(count % size for count in first.terms.values()):
+            _refuse(
+                self.title,
+                f"a tile of {buffer.name} starts at {to_expr(first)} (stage {loop.stage}), and the "
+                f"threads hold tiles that start at multiples of {size}",
+                f"Split its loops by multiples of {size}.",
+            )
+        return Lin({product: count // size for product, count in first.terms.items()})
+
+    def elements(self, stmt: Stmt) -> Stmt:
+        """Return loops that access elements of fragments for the elements of each thread."""
+        loops, guards, store = _parts(stmt)
+        accessed = [(b, store.indices) for b in store.buffers if b in self.placed]
+        roots = [*expressions(store), *(g.cond for g in guards)]
+        accessed += [
+            (n.buffer, n.indices)
+            for n in postorder(roots) if isinstance(n, Load) and n.buffer in self.placed
+        ]  # fmt: skip
+        buffer, at = accessed[0]
+        own = self.placed[buffer]
+        registers = own.fragment.registers
+        register = Axis("register", registers)
+        for other, indices in accessed[1:]:
+            if (self.placed[other].fragment, _lins(indices)) != (own.fragment, _lins(at)):
+                _refuse(
+                    self.title,
+                    f"stage {store.stage} computes from {buffer.name} and {other.name} element "
+                    "by element, and threads hold different elements of them",
+                    "Tensorize its loops by an instruction that uses both, of whole tiles: sizes "
+                    "are multiples of the instruction's.",
+                )
+        element = own.fragment.element(self.lane, register)
+        swap: dict[Expr, Expr] = {}
+        tiles: dict[int, Lin] = {}
+        counts: dict[Axis, tuple[Axis, int]] = {}
+        for dim, size, place in zip(own.dims, own.fragment.shape, element):
+            loop, first = self.loop_along(loops, buffer, to_lin(at[dim]), dim, size, store)
+            count = int(str(loop.extent)) // size
+            tile = Axis(f"{loop.axis.name}.tile", count)
+            counts[loop.axis] = tile, count
+            number = Lin.of(tile) if count > 1 else ZERO
+            tiles[dim] = self.whole(buffer, first, size, loop) + number
+            swap[loop.axis] = to_expr(number * size + to_lin(place))
+
+        def moved_to(
+            buffer: Buffer, at: tuple[Expr, ...]
+        ) -> tuple[Buffer, tuple[Expr, ...]] | None:
+            if buffer not in self.placed:
+                return None
+            place = self.placed[buffer]
+            return place.buffer, (*place.tile(at, tiles), self.lane, register)
+
+        body = relocate(store, moved_to)
+        for guard in reversed(guards):
+            moved = relocate(replace(guard, body=Block()), moved_to)
+            body = with_fields(moved, body=Block((body,)))
+        body = substitute(body, swap)
+        body = For(register, registers, "unroll", Block((body,)), store.stage, number=store.number)
+        for loop in reversed(loops):
+            axis, extent = counts.get(loop.axis, (loop.axis, loop.extent))
+            kind = "unroll" if loop.kind == "vectorize" else loop.kind
+            if loop.axis in counts and extent == 1:
+                continue
+            body = with_fields(loop, axis=axis, extent=extent, kind=kind, body=Block((body,)))
+        return body
+
+    def loop_along(
+        self, loops: Sequence[For], buffer: Buffer, index: Lin, dim: int, size: int, store: Store
+    ) -> tuple[For, Lin]:
+        """Return the loop over whole tiles of a fragment along a dimension, and its first index."""
+        for loop in loops:
+            step = index.substitute({loop.axis: Lin.of(loop.axis) + 1}) - index
+            if step.const != 1:
+                continue
+            if not isinstance(loop.extent, int) or loop.extent % size:
+                _refuse(
+                    self.title,
+                    f"{loop.axis.name} of stage {store.stage} has {loop.extent} iterations along "
+                    f"dimension {dim} of {buffer.name}, and its threads hold tiles of {size}",
+                    f"Let the sizes be multiples of {size}, or pad them: s.pad_einsum fills "
+                    "operands up.",
+                )
+            return loop, index.substitute({loop.axis: ZERO})
+        _refuse(
+            self.title,
+            f"stage {store.stage} accesses {buffer.name} at {to_expr(index)} along dimension "
+            f"{dim}, and its threads hold tiles of {size}, each element in one of them",
+            f"Loop over {size} elements or a multiple there, inside of all other loops.",
+        )
+
+
+def _is_one_update(stmt: Stmt) -> bool:
+    """Return whether ``stmt`` holds loops and guards around one store, and nothing else."""
+    while not isinstance(stmt, Store):
+        if isinstance(stmt, Block):
+            inner = [s for s in stmt.stmts if not isinstance(s, Note)]
+            if len(inner) != 1:
+                return False
+            (stmt,) = inner
+        elif isinstance(stmt, (For, If)) and not is_of_warp(stmt):
+            stmt = stmt.body
+        else:
+            return False
+    return True
+
+
+def _parts(stmt: Stmt) -> tuple[list[For], list[If], Store]:
+    """Return the loops, the guards and the store of one update."""
+    loops: list[For] = []
+    guards: list[If] = []
+    while not isinstance(stmt, Store):
+        if isinstance(stmt, Block):
+            stmt = next(s for s in stmt.stmts if not isinstance(s, Note))
+            continue
+        if isinstance(stmt, For):
+            loops.append(stmt)
+        else:
+            assert isinstance(stmt, If)
+            guards.append(stmt)
+        stmt = stmt.body
+    return loops, guards, stmt
+
+
+def _lins(indices: Sequence[Expr]) -> tuple[Lin, ...]:
+    return tuple(map(to_lin, indices))
+
+
+def _refuse(title: str, why: str, hint: str) -> NoReturn:
+    raise BuildError(explain(f"building {title} for a GPU", why, hint))

@@ -1,0 +1,174 @@
+"""Fragments: tiles that the 32 threads of a warp hold together in registers.
+
+An instruction of a whole warp says which thread holds which element of an operand, and in which of
+its registers. A :class:`Fragment` is this map as data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from schedlang.errors import ComputeError, explain
+from schedlang.expr.dtypes import itemsize
+from schedlang.instructions.emission import Call
+
+if TYPE_CHECKING:
+    from schedlang.instructions.declaration import Instruction
+
+# the scope of a fragment, and the threads that share one
+FRAGMENT = "fragment"
+WARP = 32
+# bytes of a register
+REGISTER = 4
+
+
+class Digit(NamedTuple):
+    """A part of an index along ``dim``: ``(number // step % size) * scale``.
+
+    The number is the one of a ``"lane"``, a thread of the warp, or of a ``"register"`` in it.
+    """
+
+    of: Literal["lane", "register"]
+    step: int
+    size: int
+    dim: int
+    scale: int
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """The operand ``of`` an instruction of a warp: its ``shape``, and who holds which element.
+
+    The index along each dimension is the sum of its ``digits``. Each element has one holder.
+
+    >>> pairs = Fragment("a", (32, 2), (Digit("lane", 1, 32, 0, 1), Digit("register", 1, 2, 1, 1)))
+    >>> pairs.element(lane=5, register=1), pairs.holder((5, 1)), pairs.registers
+    ((5, 1), (5, 1), 2)
+    """
+
+    of: str
+    shape: tuple[int, ...]
+    digits: tuple[Digit, ...]
+
+    def __post_init__(self) -> None:
+        asked = f"Fragment({self.of!r}, {self.shape})"
+        if prod(self.shape) % WARP:
+            raise ComputeError(
+                f"{asked}: its {prod(self.shape)} elements are no multiple of {WARP}, and each "
+                "thread of a warp holds equally many; give another shape"
+            )
+        lanes, registers = np.divmod(np.arange(prod(self.shape)), self.registers)
+        places = self.element(lanes, registers)
+        inside = all(((p >= 0) & (p < n)).all() for p, n in zip(places, self.shape))
+        held = np.unique(np.ravel_multi_index(places, self.shape)).size if inside else 0
+        if held != prod(self.shape):
+            raise ComputeError(
+                f"{asked}: the digits place {WARP} lanes of {self.registers} registers on {held} "
+                f"of {prod(self.shape)} elements; give digits that place each element once"
+            )
+
+    @property
+    def registers(self) -> int:
+        """The number of elements that each thread holds."""
+        return prod(self.shape) // WARP
+
+    def element(self, lane: Any, register: Any) -> tuple[Any, ...]:
+        """Return the index of the element that a lane holds in a register.
+
+        The numbers may also be arrays or expressions, as in :meth:`holder`.
+        """
+        numbers = {"lane": lane, "register": register}
+        return tuple(
+            _sum(
+                _part(numbers[d.of], d.step, d.size, d.scale) for d in self.digits if d.dim == dim
+            )
+            for dim in range(len(self.shape))
+        )
+
+    def holder(self, element: Sequence[Any]) -> tuple[Any, Any]:
+        """Return the lane and the register that hold the element at an index."""
+        lane, register = (
+            _sum(_part(element[d.dim], d.scale, d.size, d.step) for d in self.digits if d.of == of)
+            for of in ("lane", "register")
+        )
+        return lane, register
+
+
+def _part(number: Any, divisor: int, size: int, scale: int) -> Any:
+    if divisor > 1:
+        number = number // divisor
+    return number % size if scale == 1 else number % size * scale
+
+
+def _sum(parts: Any) -> Any:
+    first, *rest = parts
+    for part in rest:
+        first = first + part
+    return first
+
+
+@dataclass(frozen=True)
+class WarpAssembly:
+    """An instruction of PTX that the 32 threads of a warp execute together on fragments.
+
+    ``mnemonic`` is its name with all qualifiers, such as
+    ``"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"``. PTX gives it the registers of the
+    result, of the operands in the order of the declaration, and of the result's earlier value.
+    ``fragments`` has the result and each operand, in registers of 32 bits.
+    """
+
+    mnemonic: str
+    fragments: tuple[Fragment, ...]
+
+    @property
+    def arity(self) -> int:
+        """The number of operands, with the earlier value of the result."""
+        return len(self.fragments)
+
+    def fragment(self, name: str) -> Fragment:
+        """Return the fragment of an operand or of the result."""
+        return next(f for f in self.fragments if f.of == name)
+
+    def call(self, declared: Instruction) -> Call:
+        """Return the call of an intrinsic of ours, ``multiply_fragments``."""
+        return Call("multiply_fragments", (self.mnemonic,))
+
+    def __str__(self) -> str:
+        return self.mnemonic
+
+
+def check_fragments(asked: str, declared: Instruction, emission: WarpAssembly) -> None:
+    """Raise :class:`~schedlang.errors.ComputeError` if fragments are not those of a declaration."""
+    tensors = (declared.output, *declared.operands)
+    shapes = {t.name: tuple(map(int, t.shape)) for t in tensors}
+    given = {f.of: f.shape for f in emission.fragments}
+    if given != shapes or [*given] != [t.name for t in tensors]:
+        raise ComputeError(
+            explain(
+                asked,
+                f"its fragments are {given}, and the declaration has {shapes}",
+                "Give a Fragment of the result, then of each operand as it is read.",
+            )
+        )
+    for tensor, fragment in zip(tensors, emission.fragments):
+        size = fragment.registers * itemsize(tensor.dtype)
+        if size % REGISTER:
+            raise ComputeError(
+                explain(
+                    asked,
+                    f"each thread holds {fragment.registers} elements of {tensor.name}, which are "
+                    f"{size} bytes, and a register has {REGISTER}",
+                    "Give fragments that fill registers.",
+                )
+            )
+    if declared.alignment:
+        why = "alignment= is given, and fragments have no addresses"
+        raise ComputeError(explain(asked, why, "Leave it out."))
+    if not declared.accumulates:
+        why = "it does not add to its result, and instructions of a warp do"
+        raise ComputeError(explain(asked, why, "Declare a sum."))
