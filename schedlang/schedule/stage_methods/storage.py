@@ -18,6 +18,9 @@ class StorageMethods(Recording):
     def set_scope(self, scope: str) -> None:
         """Set the memory of this stage: ``"global"``, ``"shared"`` (by a block) or ``"local"``.
 
+        A ``"fragment"`` is in the registers of a warp, for an instruction of matrix units. te's
+        names of fragments, such as ``"wmma.accumulator"``, mean the same.
+
         Local memory is private to a thread; on a CPU, it is a small array on the stack of each
         thread, which stays in registers if it fits. Without this step, a stage that is computed
         inside a bound loop is shared if the loop is a ``blockIdx``, and local if it is a
