@@ -223,8 +223,9 @@ class _Placement:
         ]  # fmt: skip
         buffer, at = accessed[0]
         own = self.placed[buffer]
-        registers = own.fragment.registers
-        register = Axis("register", registers)
+        registers, adjacent = own.fragment.registers, own.fragment.adjacent
+        group, within = Axis("register", registers // adjacent), Axis("register.inner", adjacent)
+        register = to_expr(Lin.of(group) * adjacent + (Lin.of(within) if adjacent > 1 else ZERO))
         for other, indices in accessed[1:]:
             if (self.placed[other].fragment, _lins(indices)) != (own.fragment, _lins(at)):
                 _refuse(
@@ -260,7 +261,10 @@ class _Placement:
             moved = relocate(replace(guard, body=Block()), moved_to)
             body = with_fields(moved, body=Block((body,)))
         body = substitute(body, swap)
-        body = For(register, registers, "unroll", Block((body,)), store.stage, number=store.number)
+        if adjacent > 1:
+            # one access where they are adjacent in memory, too
+            body = For(within, adjacent, "vectorize", Block((body,)), store.stage)
+        body = For(group, group.extent, "unroll", Block((body,)), store.stage)
         for loop in reversed(loops):
             axis, extent = counts.get(loop.axis, (loop.axis, loop.extent))
             kind = "unroll" if loop.kind == "vectorize" else loop.kind

@@ -3,7 +3,7 @@
 ``declaration.py`` has the :class:`Instruction` and :func:`instruction`, which declares one.
 ``operand_reads.py`` checks what it reads, and ``needs.py`` compares what it needs with features.
 ``emission.py``, ``c_forms.py``, ``python_function.py`` and ``fragments.py`` have the forms in which
-a target runs it, and ``memory_checks.py`` checks functions in memory.
+a target runs it.
 Each of the files that ``box.py`` lists declares the instructions of one family of processors, as a
 file of yours could.
 """

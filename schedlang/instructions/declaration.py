@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from math import prod
+from math import inf, prod
 from typing import Any, Union
 
 from schedlang.compute.graph import placeholders
@@ -15,6 +15,7 @@ from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import (
     ComputeError,
     ComputeTypeError,
+    SchedlangError,
     explain,
     text_of,
 )
@@ -27,6 +28,7 @@ from schedlang.instructions.emission import (
     Assembly,
     Intrinsic,
     MemoryFunction,
+    are_strides,
     in_order,
     lanes_and_bits,
 )
@@ -153,8 +155,8 @@ class Instruction:
         return self.name
 
     def __repr__(self) -> str:
-        operands = ", ".join(map(typed, self.operands))
-        return f"<Instruction {self.name}({operands}) -> {typed(self.output)}>"
+        operands = ", ".join(map(_typed, self.operands))
+        return f"<Instruction {self.name}({operands}) -> {_typed(self.output)}>"
 
 
 def declared_text(declared: Instruction) -> str:
@@ -163,12 +165,11 @@ def declared_text(declared: Instruction) -> str:
     ranges = [f"{a.name} in 0..{a.extent}" for a in (*op.axis, *op.reduce_axis)]
     how = "+=" if declared.accumulates else "="
     lane = ", ".join(a.name for a in op.axis)
-    shown = ", ".join(map(typed, (*declared.operands, declared.output)))
-    return f"{declared.output.name}[{lane}] {how} {op.body[0]} for {', '.join(ranges)}; {shown}"
+    typed = ", ".join(map(_typed, (*declared.operands, declared.output)))
+    return f"{declared.output.name}[{lane}] {how} {op.body[0]} for {', '.join(ranges)}; {typed}"
 
 
-def typed(tensor: Tensor) -> str:
-    """Return the name, the dtype and the shape of a tensor."""
+def _typed(tensor: Tensor) -> str:
     return f"{tensor.name}: {tensor.dtype}[{', '.join(map(str, tensor.shape))}]"
 
 
@@ -195,7 +196,8 @@ def instruction(
     * ``emit`` maps ``"llvm"``, for ``target="cpu"``, and ``"cuda"``, for GPUs, to an
       :class:`~schedlang.instructions.Intrinsic`, an :class:`~schedlang.instructions.Assembly` or a
       :class:`~schedlang.instructions.PythonFunction`, or ``"cuda"`` to a
-      :class:`~schedlang.instructions.WarpAssembly` on fragments, and ``"c"``, for a CPU, to a
+      :class:`~schedlang.instructions.WarpAssembly` on fragments, and ``"c"``, for
+      ``target="c"``, to a
       :class:`~schedlang.instructions.CFunction` or a :class:`~schedlang.instructions.CSnippet`. If
       the declaration is a sum, their first operand is the earlier value of the result, and the
       others follow in the order in which ``compute`` reads them. For ``"cpu"`` and ``"c"``, it maps
@@ -420,13 +422,33 @@ def _unsuited(op: ComputeOp, in_memory: bool) -> tuple[str, str] | None:
     return None
 
 
+def _check_in_memory(asked: str, declared: Instruction, emission: MemoryFunction) -> None:
+    """Refuse strides that are not one for each dimension, and what is not such a function."""
+    arrays = (*declared.operands, declared.output)
+    ranks = [len(t.shape) for t in arrays]
+    if emission.strides and not are_strides(emission.strides, ranks):
+        raise ComputeError(
+            explain(
+                asked,
+                f"strides={emission.strides!r} does not fit {', '.join(map(_typed, arrays))}",
+                "Give a tuple for each operand and for the result, with a number or None for each "
+                "dimension.",
+            )
+        )
+    if not is_number(emission.cycles) or not 0 <= emission.cycles < inf:
+        why = f"cycles={text_of(emission.cycles)} is not the time of a call"
+        raise ComputeError(explain(asked, why, "Give the cycles of a call, or leave them out."))
+    try:
+        emission.check(declared)
+    except SchedlangError as error:
+        why = explain(asked, "its function in memory cannot be made", str(error))
+        raise ComputeError(why) from None
+
+
 def _check_operands(asked: str, declared: Instruction, language: str, emission: Emission) -> None:
     """Refuse an emission with other operands than the declaration."""
     if isinstance(emission, MemoryFunction):
-        # only what declares one loads it
-        from schedlang.instructions.memory_checks import check_in_memory
-
-        check_in_memory(asked, declared, emission)
+        _check_in_memory(asked, declared, emission)
         return
     if isinstance(emission, CSnippet):
         emission.check(asked, declared)

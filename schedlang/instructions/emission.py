@@ -174,6 +174,16 @@ class MemoryFunction:
         return str(getattr(self.call, "__name__", "C source"))
 
 
+def are_strides(strides: Any, ranks: Sequence[int]) -> bool:
+    """Return whether ``strides`` has a number or ``None`` for each dimension of each array."""
+    return (
+        isinstance(strides, (tuple, list))
+        and all(isinstance(each, (tuple, list)) for each in strides)
+        and [*map(len, strides)] == [*ranks]
+        and all(n is None or type(n) is int for each in strides for n in each)
+    )
+
+
 def check_types(owner: str, types: tuple[str, ...]) -> None:
     """Raise :class:`~schedlang.errors.ComputeError` for what is not a type of LLVM's."""
     if not isinstance(types, (tuple, list)):

@@ -77,6 +77,11 @@ class Fragment:
         """The number of elements that each thread holds."""
         return prod(self.shape) // WARP
 
+    @property
+    def adjacent(self) -> int:
+        """The number of registers whose elements are next to each other along a dimension."""
+        return max((d.size for d in self.digits if (d.of, d.step) == ("register", 1)), default=1)
+
     def element(self, lane: Any, register: Any) -> tuple[Any, ...]:
         """Return the index of the element that a lane holds in a register.
 
