@@ -205,7 +205,7 @@ def no_sum() -> None:
 
 
 DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
-    "elements": (lambda: Fragment("a", (4, 4), ()), r"its 16 elements are no multiple of 32"),
+    "elements": (lambda: Fragment("a", (4, 4), ()), r"its 16 elements are not a multiple of 32"),
     "digits": (
         lambda: Fragment("a", (16, 8), (Digit("lane", 1, 16, 0, 1), Digit("register", 1, 8, 1, 1))),
         r"place 32 lanes of 4 registers on 64 of 128 elements",

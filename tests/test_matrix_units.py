@@ -108,6 +108,17 @@ def test_the_source_runs_instructions_of_whole_warps() -> None:
     agree(sl.build(s, args, target="cuda").simulate(a, b), args)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("ahead", ["pipeline", "double_buffer"])
+def test_shared_tiles_that_are_filled_ahead(ahead: str) -> None:
+    def prepare(tile: Any) -> None:
+        tile.pipeline(3) if ahead == "pipeline" else tile.double_buffer()
+
+    s, args = product(32, 16, 64, "mma_tf32", prepare=prepare)
+    a, b, _, _ = operands(args)
+    agree(sl.build(s, args, target="cuda").check(a, b), args)
+
+
 UNITS = {"mma_f16": "HMMA.16816.F32", "mma_bf16": "HMMA.16816.F32.BF16",
          "mma_tf32": "HMMA.1688.F32.TF32", "mma_s8": "IMMA.16832.S8.S8",
          "mma_u8": "IMMA.16832.U8.U8"}  # fmt: skip

@@ -59,7 +59,7 @@ class Fragment:
         asked = f"Fragment({self.of!r}, {self.shape})"
         if prod(self.shape) % WARP:
             raise ComputeError(
-                f"{asked}: its {prod(self.shape)} elements are no multiple of {WARP}, and each "
+                f"{asked}: its {prod(self.shape)} elements are not a multiple of {WARP}, and each "
                 "thread of a warp holds equally many; give another shape"
             )
         lanes, registers = np.divmod(np.arange(prod(self.shape)), self.registers)

@@ -33,7 +33,7 @@ def check_instruction(before: State, after: State, name: str, axis: Axis) -> Non
             refuse(
                 f"no part of {name} computes all {' x '.join(extents)} terms of {chosen} without "
                 "a test",
-                f"Split by {multiples}. If sizes are no multiples, first fill the operands up by "
+                f"Split by {multiples}. If sizes are not multiples, first fill the operands up by "
                 f"s.pad_einsum({name}, [{multiples}]), and let threads fetch them in tiles with "
                 'set_scope("shared").',
                 before,
