@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -145,6 +148,26 @@ def test_random_operands_compile_alone(name: str) -> None:
     compared = getattr(sl.instructions, name).check(samples=2)
     assert "mma.sync.aligned" in compared.assembly
     assert not compared.ran or compared.error <= compared.instruction.tolerance
+
+
+@pytest.mark.slow
+@compiles
+@pytest.mark.parametrize("name", ["mma_tf32", "mma_s8"])
+def test_a_saved_file_stands_alone(name: str, tmp_path: Path) -> None:
+    s, args = product(32, 8, 2 * STEPS[name], name, tiles=(1, 1))
+    sl.build(s, args, target="cuda").save(tmp_path / "alone.py")
+    text = f"""
+import sys
+sys.modules["schedlang"] = None
+sys.path.insert(0, {str(tmp_path)!r})
+import alone
+from numba import cuda, types
+kinds = [types.Array(getattr(types, k), 1, "C") for k in {[a.dtype for a in args]!r}]
+ptx, _ = cuda.compile_ptx(alone.C_kernel.py_func, tuple(kinds), cc=(8, 0))
+print("mma.sync.aligned" in ptx)
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=100)
+    assert done.stdout.strip() == "True", done.stderr
 
 
 def test_rows_that_meet_no_bank_conflicts() -> None:

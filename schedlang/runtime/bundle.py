@@ -27,7 +27,9 @@ SHARED = (
 MODULES = (*SHARED, "cpu/clock", "cpu/conditional", "cpu/denormals", "cpu/extern", "cpu/foreign",
            "cpu/libm", "cpu/scaling", "cpu/tables", "cpu/vmath")  # fmt: skip
 DEVICE_PACKAGE = "schedlang.intrinsics.gpu"
-DEVICE_MODULES = (*SHARED, "gpu/libdevice", "gpu/warp", "gpu/atomics", "gpu/copies")
+DEVICE_MODULES = (
+    *SHARED, "gpu/libdevice", "gpu/warp", "gpu/atomics", "gpu/copies", "gpu/products"
+)  # fmt: skip
 # the constant of a module that names functions which are compiled like a kernel
 COMPILED = "COMPILED"
 OPERATORS = {
