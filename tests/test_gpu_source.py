@@ -102,7 +102,9 @@ def test_every_intrinsic_has_a_compiled_form_and_a_twin() -> None:
 
     # the table of names that code generation reads, and what numba.cuda has under each
     assert intrinsics_in(gpu) == {name: name for name in GPU_NAMES}
-    assert all(callable(getattr(gpu_twins, name)) for name in GPU_NAMES if name != "exchange")
+    # the simulator itself has what the threads of a warp do together
+    together = {"exchange", "multiply_fragments"}
+    assert all(callable(getattr(gpu_twins, name)) for name in {*GPU_NAMES} - together)
 
 
 @compiles
