@@ -38,7 +38,7 @@ OWN = ("targets/", "target.py", "target_kinds.py", "target_options.py")
 OTHER_WORDS = {
     ("compute/torch_tensors.py", "value.device.type != 'cpu'"),
     ("course/markdown.py", "language != 'python'"),
-    ("course/exercises/differences.py", "'c' in (got.dtype.kind, want.dtype.kind)"),
+    ("course/exercises/differences.py", "'c' in (result.dtype.kind, want.dtype.kind)"),
     ("frontend/torch/exporting.py", "value.device.type == 'cpu'"),
     # the language of a file that a network is saved in
     ("networks/c_saving.py", "target != 'c'"),
