@@ -129,6 +129,49 @@ def test_forms_that_may_be_the_fastest() -> None:
     assert found(31, 4, 16)[0] == 0
 
 
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_a_symbolic_number_of_images(layout: str) -> None:
+    """Pixels and channels are known, and one image has enough tiles."""
+    n, last = sl.var("n"), layout == "NHWC"
+    A = tensor("A", n, 13, 15, 32) if last else tensor("A", n, 32, 13, 15)
+    W = tensor("W", 3, 3, 32, 33) if last else tensor("W", 33, 32, 3, 3)
+    out = (topi.nn.conv2d_nhwc if last else topi.nn.conv2d_nchw)(A, W, 1, 1, 1)
+    found = with_winograd(out, [W])
+    assert found.replaced == (f"conv2d_{layout.lower()}",)
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal(W.shape)
+    for images in (1, 3):
+        a = rng.standard_normal((images, *A.shape[1:]))
+        np.testing.assert_allclose(
+            sl.reference(found.outputs[0])(a, w), sl.reference(out)(a, w), atol=1e-10
+        )
+
+
+def test_symbolic_sizes_that_stay_direct() -> None:
+    """The number of tiles is not known, or one image has too few."""
+    n, high, W = sl.var("n"), sl.var("high"), tensor("W", 32, 32, 3, 3)
+    for A in (tensor("A", 1, 32, high, 16), tensor("A", n, 32, 7, 7)):
+        out = topi.nn.conv2d_nchw(A, W, 1, 1, 1)
+        assert with_winograd(out, [W]).outputs == (out,)
+
+
+@pytest.mark.slow
+def test_a_network_of_a_symbolic_number_of_images() -> None:
+    n, rng = sl.var("n"), np.random.default_rng(0)
+    A, W = tensor("A", n, 32, 13, 15, dtype="float32"), tensor("W", 32, 32, 3, 3, dtype="float32")
+    out = topi.nn.relu(topi.nn.conv2d_nchw(A, W, 1, 1, 1))
+    w = rng.standard_normal(W.shape).astype("float32")
+    net = sl.network(out, {W: w})
+    assert any(part.name.endswith("_products") for part in net.partition)
+    for images in (1, 4, 32):
+        a = rng.standard_normal((images, *A.shape[1:])).astype("float32")
+        rows = np.lib.stride_tricks.sliding_window_view(
+            np.pad(a.astype("float64"), ((0, 0), (0, 0), (1, 1), (1, 1))), (3, 3), (2, 3)
+        )
+        expected = np.maximum(np.einsum("nchwyx,ocyx->nohw", rows, w, optimize=True), 0)
+        np.testing.assert_allclose(net(a), expected, atol=1e-5 * expected.max())
+
+
 def test_tiles_of_other_sizes_are_refused() -> None:
     A, W = tensor("A", 1, 3, 6, 6), tensor("W", 3, 3, 3, 3)
     out = sl.named("layer", topi.nn.conv2d_nchw(A, W, 1, 1, 1))

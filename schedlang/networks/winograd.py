@@ -65,7 +65,7 @@ class Convolution:
     ``name`` is the name of its stage. ``stages`` are the names of the other stages that it has by
     Winograd's filtering, which no other stage has. ``y`` and ``x`` are data axes, ``ry`` and ``rx``
     reduction axes of 3. ``high`` and ``wide`` are the dimensions of ``data`` that they index. All
-    other indices are axes or numbers.
+    other indices are axes or numbers. Only axes of images may be symbolic.
     """
 
     name: str
@@ -90,9 +90,12 @@ class Convolution:
 
     @property
     def images(self) -> int:
-        """The number of images: the points of data axes that only the data have."""
-        held = _axes(self.kernel.indices)
-        return prod(int(a.extent) for a in self.op.axis if a not in (*held, self.y, self.x))
+        """The number of images: the points of data axes that only the data have.
+
+        A symbolic number counts as one image, which a call may have.
+        """
+        others = {*_axes(self.kernel.indices), self.y, self.x}
+        return prod(a.extent for a in self.op.axis if a not in others and type(a.extent) is int)
 
     @property
     def channels(self) -> tuple[int, int]:
@@ -142,7 +145,7 @@ def with_winograd(
 
     ``outputs`` is a tensor or a list of them, and ``params`` are the placeholders that are weights.
     A convolution is a sum of products of floats with weights, of stride and dilation 1, in any
-    layout. ``choose`` returns the ``m`` of each, or 0 for a direct convolution; :func:`by_rule` is
+    layout, with any number of images, also a symbolic one. ``choose`` returns the ``m`` of each, or 0 for a direct convolution; :func:`by_rule` is
     the default. The rounding errors of the sums are larger, as ``docs/reference/topi.md``
     says, and an infinite or NaN input makes all results of its tiles NaN. A network with scans or
     ragged axes stays as it is. Raises :class:`~schedlang.errors.NetworkError` for another ``m``.
@@ -210,7 +213,7 @@ def _convolution(
     if kernel.tensor not in known or data.tensor in known:
         return None
     axes = (*op.axis, *op.reduce_axis)
-    if any(not isinstance(a.extent, int) or a.lo != 0 or a.bounds for a in axes):
+    if any(a.lo != 0 or a.bounds for a in axes):
         return None
     own = [_lone(index) for index in kernel.indices]
     slid = [(at, _slid(index, op)) for at, index in enumerate(data.indices)]
@@ -229,6 +232,7 @@ def _convolution(
         or len({*used, *taps, *places}) != len(used) + 4
         or any(tap.extent != EDGE or tap not in held for tap in taps)
         or any(place in held for place in places)
+        or not all(isinstance(a.extent, int) for a in (*held, *places))
         or {*used, *places, *held} != set(axes)
         or set(op.reduce_axis) - set(held)
         or any(a in taps for a in used)
