@@ -145,10 +145,11 @@ def with_winograd(
 
     ``outputs`` is a tensor or a list of them, and ``params`` are the placeholders that are weights.
     A convolution is a sum of products of floats with weights, of stride and dilation 1, in any
-    layout, with any number of images, also a symbolic one. ``choose`` returns the ``m`` of each, or 0 for a direct convolution; :func:`by_rule` is
-    the default. The rounding errors of the sums are larger, as ``docs/reference/topi.md``
-    says, and an infinite or NaN input makes all results of its tiles NaN. A network with scans or
-    ragged axes stays as it is. Raises :class:`~schedlang.errors.NetworkError` for another ``m``.
+    layout, with any number of images, also a symbolic one. ``choose`` returns the ``m`` of each, or
+    0 for a direct convolution; :func:`by_rule` is the default. The rounding errors of the sums are
+    larger, as ``docs/reference/topi.md`` says, and an infinite or NaN input makes all results of
+    its tiles NaN. A network with scans or ragged axes stays as it is. Raises
+    :class:`~schedlang.errors.NetworkError` for another ``m``.
 
     >>> import schedlang as sl
     >>> from schedlang import topi
