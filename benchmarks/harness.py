@@ -1,9 +1,10 @@
 """The harness that all benchmarks share: cases, interleaved timing, one table, one JSON file.
 
-A benchmark lists :class:`Case` objects and calls :func:`main`, which takes ``--only PATTERN`` and
-``--json FILE``. The cases of one work are sampled in turns. Implementations with thread pools run
-each in a process of its own (``worker.py``). A turn there is 5 ms of untimed calls, then 20 ms of
-timed calls, and ends when the process' threads sleep, so that each runs as fast as it does alone.
+A benchmark lists :class:`Case` objects and calls :func:`main`, which takes ``--only PATTERN``,
+``--json FILE`` and ``--processor-time`` (``clock.py``). The cases of one work are sampled in turns.
+Implementations with thread pools run each in a process of its own (``worker.py``). A turn there is
+5 ms of untimed calls, then 20 ms of timed calls, and ends when the process' threads sleep, so that
+each runs as fast as it does alone.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from benchmarks import clock
 from schedlang.runtime.evaluate import duration
 from schedlang.runtime.timing import SHORTEST, median_and_spread
 
@@ -140,11 +142,16 @@ def main(
     parser.add_argument("--minutes", type=float, help="begin no other work after that many")
     parser.add_argument("--resume", action="store_true", help="keep the rows in the file of --json "
                         "and measure the other works")  # fmt: skip
+    parser.add_argument("--processor-time", action="store_true", help="time one thread by its "
+                        "processor time, on a machine where other programs run")  # fmt: skip
     if plot is not None:
         parser.add_argument("--plot", metavar="FILE", type=Path, help="draw the rows there")
     options = parser.parse_args(arguments)
     if options.resume and options.json is None:
         parser.error("--resume: say with --json FILE where the rows are")
+    if options.processor_time:
+        clock.take_processor_time()
+        about = {**(about or {}), "clock": "processor time of one thread"}
     pattern = re.compile(options.only, re.IGNORECASE)
     chosen = [c for c in cases if pattern.search(f"{c.work} {c.implementation}")]
     if not chosen:
@@ -306,12 +313,12 @@ def _batch(call: Callable[[], object]) -> int:
 def sample(call: Callable[[], object], count: int) -> float:
     """Return the mean seconds of ``count`` calls."""
     own = 0.0
-    start = perf_counter()
+    start = clock.now()
     for _ in range(count):
         result = call()
         if isinstance(result, float):
             own += result
-    return (own or perf_counter() - start) / count
+    return (own or clock.now() - start) / count
 
 
 def machine() -> dict[str, Any]:

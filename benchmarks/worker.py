@@ -19,9 +19,9 @@ from select import select
 from time import perf_counter
 from typing import Any
 
+from benchmarks import clock
 from benchmarks.cache import folder
 from benchmarks.harness import Unavailable
-from benchmarks.peers import THREADS
 
 ROOT = Path(__file__).parent.parent
 # seconds of untimed calls before a sample, and of the calls of a sample
@@ -53,7 +53,7 @@ def threads_and_caches() -> dict[str, str]:
     """
     made = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     for name in ("OMP", "OPENBLAS", "MKL", "NUMBA", "HL", "TVM"):
-        made[f"{name}_NUM_THREADS"] = str(THREADS)
+        made[f"{name}_NUM_THREADS"] = str(clock.threads())
     return made | {
         "NUMBA_CACHE_DIR": str(folder("numba")),
         "TORCHINDUCTOR_CACHE_DIR": str(folder("inductor")),
@@ -139,26 +139,26 @@ class Server:
         made = peer.prepare(self.implementation, chosen, chosen.arrays(), self.outs)
         self.call, facts = made if isinstance(made, tuple) else (made, {})
         self.call()
-        start = perf_counter()
+        start = clock.now()
         self.call()
-        self.each = perf_counter() - start
+        self.each = clock.now() - start
         return {"facts": facts}
 
     def sample(self) -> dict[str, Any]:
         call = self.call
         if self.each < LONG:
-            count, start = 0, perf_counter()
-            while not count or perf_counter() - start < WARMUP:
+            count, start = 0, clock.now()
+            while not count or clock.now() - start < WARMUP:
                 call()
                 count += 1
-            self.each = (perf_counter() - start) / count
+            self.each = (clock.now() - start) / count
         count = max(1, round(WINDOW / self.each))
         before = _interruptions()
-        start = perf_counter()
+        start = clock.now()
         for _ in range(count):
             call()
-        seconds = (perf_counter() - start) / count
-        interrupted = _interruptions() - before
+        seconds = (clock.now() - start) / count
+        interrupted = 0 if clock.by_processor() else _interruptions() - before
         return {"seconds": seconds, "interrupted": interrupted}
 
     def check(self, expected: list[str]) -> dict[str, Any]:

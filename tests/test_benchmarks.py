@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import numpy as np
 import pytest
 
 import schedlang as sl
-from benchmarks import compiler, cpu, harness, schedules, works
+from benchmarks import clock, compiler, cpu, harness, schedules, works
 from benchmarks.worker import Worker, environment, threads_and_caches
 from benchmarks.works import Work, convolution, linear, memory
 
@@ -171,6 +172,21 @@ def test_only_and_json(tmp_path: Path) -> None:
     }  # fmt: skip
     assert [r["work"] for r in data["rows"]] == ["a", "a"]
     assert harness.main("t", cases, arguments=["--only", "nothing"]) == 2
+
+
+def test_processor_time_of_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that sleeps takes wall time alone, and workers inherit the clock."""
+    monkeypatch.setenv(clock.CLOCK, "")
+    monkeypatch.setattr(harness, "LEAST", 0.0)
+    monkeypatch.setattr("numba.set_num_threads", lambda n: None)
+    file, case = tmp_path / "rows.json", harness.Case("a", "b", lambda: lambda: sleep(0.01))
+    for options, least in (([], 0.01), (["--processor-time"], 0.0)):
+        arguments = ["--rounds", "1", "--json", str(file), *options]
+        assert not harness.main("t", [case], arguments=arguments)
+        data = json.loads(file.read_text())
+        assert ("clock" in data["machine"]) is bool(options)
+        assert least <= data["rows"][0]["seconds"] < least + (1 if least else 0.01)
+    assert environment()["NUMBA_NUM_THREADS"] == "1" and environment()[clock.CLOCK] == "processor"
 
 
 def test_a_run_that_ends_early_goes_on(
