@@ -32,15 +32,20 @@ def layer(work: Work, lanes: int) -> tuple[sl.Tensor, ...]:
     return X, W, XP, WP, Y
 
 
-def tile(s: sl.Schedule, Y: sl.Tensor, WP: sl.Tensor, lanes: int) -> tuple[sl.Axis, ...]:
+def tile(s: sl.Schedule, Y: sl.Tensor, WP: sl.Tensor, target: sl.Target) -> tuple[sl.Axis, ...]:
     """Compute a strip of a row in registers and transpose it on the way out.
 
-    Also transpose the weights into panels.
+    Also transpose the weights into panels. With 16 registers a strip has 10 vectors of sums, which
+    leave room for elements that the taps of a window share.
     """
+    lanes = tile_sizes(target)[1]
     YL = s.cache_write(Y, "local")
     n, o, y, x = s[Y].op.axis
     panel, lane = s[Y].split(o, factor=lanes)
-    strip, column = s[Y].split(x, factor=next(f for f in (8, 7, 1) if x.extent % f == 0))
+    if target.vector_registers >= 32:
+        strip, column = s[Y].split(x, factor=next(f for f in (8, 7, 1) if x.extent % f == 0))
+    else:
+        strip, column = s[Y].split(x, factor=5, tail="cut")
     s[Y].reorder(n, panel, y, strip, lane, column)
     s[Y].unroll(lane)
     s[Y].vectorize(column)
@@ -63,7 +68,7 @@ def conv2d(work: Work, target: sl.Target) -> Made:
     lanes = tile_sizes(target)[1]
     X, W, XP, WP, Y = layer(work, lanes)
     s = sl.schedule(Y)
-    panel, *_ = tile(s, Y, WP, lanes)
+    panel, *_ = tile(s, Y, WP, target)
     s[Y].parallel(panel)
     s[WP].compute_at(s[Y], panel)
     if work.sizes["pad"]:
@@ -80,7 +85,7 @@ def large_image(work: Work, target: sl.Target) -> Made:
     lanes = tile_sizes(target)[1]
     X, W, XP, WP, Y = layer(work, lanes)
     s = sl.schedule(Y)
-    panel, y, strip, lane, column = tile(s, Y, WP, lanes)
+    panel, y, strip, lane, column = tile(s, Y, WP, target)
     block, row = s[Y].split(y, factor=next((f for f in (14, 7, 4) if y.extent % (2 * f) == 0), 1))
     s[Y].reorder(block, panel, row, strip, lane, column)
     s[Y].parallel(block)
