@@ -290,3 +290,70 @@ def test_a_loop_over_the_rows_of_a_window_gathers_nothing(dtype: str, rows: int)
     assert "(%r" in f.asm and not re.search(r"gather|\bv?adds[sd]\b|\bv?insert", f.asm)
     x = np.random.default_rng(0).integers(-9, 9, (67, n)).astype(dtype)
     np.testing.assert_array_equal(f(x), sum(2 * x[r : 60 + r] for r in range(rows)))
+
+
+def windows(columns: int, stride: int = 1, taps: int = 3) -> tuple[list[sl.Tensor], sl.Schedule]:
+    """Return convolutions of rows: tiles of ``columns`` by 16 channels, a loop over taps inside."""
+    width = (columns * 2 - 1) * stride + taps
+    X, W = sl.placeholder((5, width), name="X"), sl.placeholder((5, taps, 16), name="W")
+    c, u = sl.reduce_axis(5, name="c"), sl.reduce_axis(taps, name="u")
+    Y = sl.compute(
+        (columns * 2, 16),
+        lambda x, o: sl.sum(X[c, x * stride + u] * W[c, u, o], axis=(c, u)), name="Y",
+    )  # fmt: skip
+    s = sl.schedule(Y)
+    strip, column = s[Y].split(Y.op.axis[0], factor=columns)
+    s[Y].reorder(strip, c, u, column, Y.op.axis[1])
+    s[Y].unroll(column)
+    s[Y].vectorize(Y.op.axis[1])
+    return [X, W, Y], s
+
+
+@pytest.mark.parametrize(
+    ("columns", "stride", "taps", "vector", "rolled"),
+    [
+        # 12 vectors of sums, 2 of weights, and 5 elements that the next tap needs, in 16 registers
+        (6, 1, 3, 32, True), (6, 2, 3, 32, True),
+        # 10, 2 and 4 of them
+        (5, 1, 3, 32, False),
+        # 32 registers
+        (6, 1, 3, 64, False),
+        # no tap shares elements with another, and LLVM does not write out seven taps
+        (6, 3, 3, 32, False), (6, 1, 7, 32, False),
+    ],
+)  # fmt: skip
+def test_taps_stay_a_loop_where_shared_elements_would_spill(
+    columns: int, stride: int, taps: int, vector: int, rolled: bool
+) -> None:
+    arguments, s = windows(columns, stride, taps)
+    f = sl.build(s, arguments, target=sl.Target("cpu", vector_bytes=vector))
+    loop = next(line for line in str(f.machine_nest).splitlines() if "for u in" in line)
+    assert ("# rolled" in loop) is rolled, loop
+
+
+@pytest.mark.parametrize(("channels", "rolled"), [(3, True), (2, False)])
+def test_taps_stay_a_loop_where_shared_vectors_would_spill(channels: int, rolled: bool) -> None:
+    """Sums of 4 rows by ``channels``: the taps below share vectors of 3 rows."""
+    X, W = sl.placeholder((5, 6, 8), name="X"), sl.placeholder((6, 5, 3), name="W")
+    c, v = sl.reduce_axis(5, name="c"), sl.reduce_axis(3, name="v")
+    Y = sl.compute(
+        (6, 4, 8), lambda o, y, x: sl.sum(X[c, y + v, x] * W[o, c, v], axis=(c, v)), name="Y"
+    )
+    s = sl.schedule(Y)
+    o, y, x = Y.op.axis
+    block, channel = s[Y].split(o, factor=channels)
+    s[Y].reorder(block, c, v, y, channel, x)
+    s[Y].unroll(y)
+    s[Y].unroll(channel)
+    s[Y].vectorize(x)
+    text = str(sl.build(s, [X, W, Y], target=sl.Target("cpu", vector_bytes=32)).machine_nest)
+    assert ("for v in 0..3:   # rolled" in text) is rolled, text
+
+
+def test_taps_that_stay_a_loop_agree_with_numpy() -> None:
+    arguments, s = windows(6)
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(t.shape).astype("float32") for t in arguments[:2])
+    f = sl.build(s, arguments, target=sl.Target("cpu", vector_bytes=32))
+    expected = np.einsum("cxu,cuo->xo", np.lib.stride_tricks.sliding_window_view(x, 3, 1), w)
+    np.testing.assert_allclose(f(x, w), expected, rtol=1e-4, atol=1e-5)

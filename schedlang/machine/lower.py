@@ -27,6 +27,7 @@ from schedlang.machine.loops.plain_loops import mark_plain_loops
 from schedlang.machine.loops.rounding import round_products
 from schedlang.machine.loops.serpentine import find_turns
 from schedlang.machine.loops.shared_loads import share_loads
+from schedlang.machine.loops.short_sums import keep_short_sums_rolled
 from schedlang.machine.loops.statement_count import refuse_many_statements
 from schedlang.machine.loops.streams import stream_stores
 from schedlang.machine.loops.strips import strip_mine
@@ -51,9 +52,9 @@ from schedlang.target import Target
 
 Pass = Callable[[MachineNest, Job], MachineNest]
 CPU_LOOP_PASSES: tuple[LoopPass, ...] = (
-    use_instructions, find_turns, block_unrolls, mark_functions, mark_plain_loops, stream_stores,
-    peel_tails, keep_sums, round_products, strip_mine, unroll, refuse_many_statements,
-    settle_conditions, transpose_loads, share_loads,
+    use_instructions, find_turns, block_unrolls, mark_functions, mark_plain_loops,
+    keep_short_sums_rolled, stream_stores, peel_tails, keep_sums, round_products, strip_mine,
+    unroll, refuse_many_statements, settle_conditions, transpose_loads, share_loads,
 )  # fmt: skip
 GPU_LOOP_PASSES: tuple[LoopPass, ...] = (
     use_instructions, keep_sums, strip_mine, unroll, refuse_many_statements, settle_conditions,

@@ -147,7 +147,8 @@ def _operand(end: Value) -> str:
 
 def _notes(loop: For) -> str:
     """Return the note of a loop, and what the compiler does with it."""
-    rolled = f"rolled, {loop.rolled} vectors an iteration" if loop.rolled else ""
+    several = f", {loop.rolled} vectors an iteration" if loop.rolled > 1 else ""
+    rolled = f"rolled{several}" if loop.rolled else ""
     notes = (loop.note, rolled, "unrolled" if loop.unrolled else "")
     return ", ".join(note for note in notes if note)
 

@@ -4,8 +4,8 @@ Each pass makes one decision and is a function ``(Block, LoopJob) -> Block`` in 
 ``CPU_LOOP_PASSES`` in ``machine/lower.py`` lists them in order; a GPU needs only the passes in
 ``GPU_LOOP_PASSES``.
 
-* Marks come first: ``serpentine.py``, ``blocks.py``, ``functions.py``, ``plain_loops.py`` and
-  ``streams.py`` leave plain loops and stores, with pragmas.
+* Marks come first: ``serpentine.py``, ``blocks.py``, ``functions.py``, ``plain_loops.py``,
+  ``short_sums.py`` and ``streams.py`` leave plain loops and stores, with pragmas.
 * ``tails.py`` makes a loop of its own of the last iteration, where only that has a tail.
 * ``sums.py`` makes a ``Kept`` of the sums that stay in registers, and ``rounding.py`` rounds
   products before an addition that waits for the previous one. After ``sums.py``, no pass adds or

@@ -1,0 +1,103 @@
+"""Short loops of sums that stay loops, since their written-out iterations would spill registers.
+
+Iterations over the taps of a window read elements that others read, too. LLVM fully unrolls a short
+loop, loads such an element once, and holds it until the last iteration that needs it. Where the
+sums need these registers, it stores them to memory and loads them in each round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate, product
+from math import prod
+
+from schedlang.expr.nodes import Axis, Var
+from schedlang.index.linear import Lin
+from schedlang.ir.accesses import loads, stores
+from schedlang.ir.nodes import Block, Buffer, For, Stmt, Store, block_of, with_held
+from schedlang.ir.offsets import flat, lane_step
+from schedlang.machine.loops.job import LoopJob
+from schedlang.machine.loops.plain_loops import ROLLED
+from schedlang.machine.loops.sums import vectors_of
+from schedlang.target import Target
+
+# LLVM 22 writes out three taps around a tile of 12 vectors of sums, and does not write out seven
+MOST_TAPS = 4
+# elements of a tile in all iterations, more of which no register file holds
+MOST_ELEMENTS = 512
+
+
+def keep_short_sums_rolled(body: Block, job: LoopJob) -> Block:
+    """Return ``body`` with a pragma on short loops whose iterations would share too many loads."""
+    if not (job.target.facts.vector_arithmetic and job.may_have("unroll")):
+        return body
+    return block_of(_marked(body, job))
+
+
+def _marked(stmt: Stmt, job: LoopJob) -> Stmt:
+    marked = with_held(stmt, lambda inner: _marked(inner, job))
+    if isinstance(stmt, For) and isinstance(marked, For) and _is_short(stmt):
+        sites = stores(stmt.body)
+        if len(sites) == 1 and not sites[0].guards:
+            loops = (stmt, *sites[0].loops)
+            if writing_out_spills(sites[0].stmt, [stmt], loops, job.target):
+                return replace(marked, pragmas=(*marked.pragmas, (ROLLED, 1)))
+    return marked
+
+
+def _is_short(loop: For) -> bool:
+    short = isinstance(loop.extent, int) and 2 <= loop.extent <= MOST_TAPS
+    return short and loop.kind == "serial" and loop.axis.is_reduce
+
+
+def writing_out_spills(
+    store: Store, taps: Sequence[For], loops: Sequence[For], target: Target
+) -> bool:
+    """Return whether the sums of ``store`` fit the registers of ``target``, but not in all taps.
+
+    ``loops`` are those around the store. Of these, ``taps`` are reduction loops that are written
+    out, outside of unrolled rows and of lanes. It is ``False`` for a store that is not the update
+    of a tile of vectors in registers.
+    """
+    rows = [f for f in loops if f.kind == "unroll" and f not in taps]
+    lanes = next((f for f in loops if f.kind == "vectorize"), None)
+    count = vectors_of(store, tuple(loops), target.vector_width)
+    fixed = all(isinstance(f.extent, int) for f in (*taps, *rows))
+    whole = lanes is not None and len(taps) + len(rows) + 1 == len(loops) and fixed
+    if store.reducer is None or lanes is None or not whole or not rows or count is None:
+        return False
+    width = min(target.vector_width(buffer.dtype) for buffer in store.buffers)
+    one, several = (_peak(store, each, rows, lanes, width) for each in ((), taps))
+    return count + one <= target.vector_registers < count + several
+
+
+def _peak(store: Store, taps: Sequence[For], rows: Sequence[For], lanes: For, width: int) -> int:
+    """Return the most registers of operands that a later copy of the update needs again.
+
+    An operand that one copy reads needs none. Without ``taps``, it is that of their first copies.
+    """
+    read = {(load.buffer, flat(load.buffer, load.indices)) for load in loads(store.values)}
+    loops = [(f.axis, f.extent) for f in (*taps, *rows) if isinstance(f.extent, int)]
+    copies = prod(n for _, n in loops)
+    if copies * len(read) > MOST_ELEMENTS or not isinstance(lanes.extent, int):
+        return 0
+    first: dict[tuple[Buffer, Lin], int] = {}
+    last: dict[tuple[Buffer, Lin], int] = {}
+    for number, at in enumerate(product(*(range(n) for _, n in loops))):
+        values: dict[Axis | Var, Lin] = {axis: Lin.of(n) for (axis, _), n in zip(loops, at)}
+        for buffer, offset in read:
+            element = buffer, offset.substitute(values)
+            first.setdefault(element, number)
+            last[element] = number
+    vectors = -(-lanes.extent // width)
+    changes = [0] * (copies + 1)
+    for element, start in first.items():
+        if start < last[element]:
+            taken = 1 if lane_step(element[1], lanes.axis) == 0 else vectors
+            changes[start] += taken
+            changes[last[element] + 1] -= taken
+    return max(accumulate(changes))
+
+
+__all__ = ["keep_short_sums_rolled", "writing_out_spills"]
