@@ -311,6 +311,23 @@ def test_rows_far_apart_cost_more_if_a_loop_jumps_from_one_to_the_next() -> None
         assert (thrice > once) == jumps
 
 
+def test_a_part_of_a_vector_is_smaller_vectors() -> None:
+    """14 lanes on AVX2 are vectors of 8, 4 and 2: three instructions where 16 lanes have two."""
+
+    def seconds(lanes: int) -> float:
+        A, B = sl.placeholder((4, 256), name="A"), sl.placeholder((256, lanes), name="B")
+        k = sl.reduce_axis(256, name="k")
+        C = sl.compute((4, lanes), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+        s = sl.schedule(C)
+        i, j = C.op.axis
+        s[C].reorder(k, i, j)
+        s[C].unroll(i)
+        s[C].vectorize(j)
+        return estimate(sl.lower(s), AVX2, 1).seconds
+
+    assert seconds(14) > 1.2 * seconds(16) > 1.2 * seconds(12)
+
+
 @pytest.mark.parametrize("rows, spills", [(14, True), (7, False)])
 def test_taps_that_share_operands_with_rows_take_registers(rows: int, spills: bool) -> None:
     """Of 14 rows and 3 taps, 16 operands are shared: with 28 sums they exceed 32 registers."""

@@ -22,6 +22,7 @@ from schedlang.autotune.costs.arithmetic import instructions, operations
 from schedlang.autotune.costs.footprint import line_traffic, one_of_each_group
 from schedlang.autotune.costs.fused import separate_fused
 from schedlang.diagnostics.sites import extent_of
+from schedlang.diagnostics.tiles import registers
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
 from schedlang.index.enumeration import count, leaves_of, spans_of
@@ -314,7 +315,7 @@ def _cost(
     copies = prod(extent_of(f) for f in written)
     times = around.new * prod(extent_of(f) for f in outside)
     width = target.vector_width(store.buffers[0].dtype)
-    pieces = -(-lanes // width)
+    pieces = registers(lanes, width) if lane else 1
     nodes = postorder(store.values)
     units = instructions(store, nodes, _times(nodes, lane, written, pieces), copies * pieces)
     flops = operations(store)
