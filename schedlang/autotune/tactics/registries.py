@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schedlang.autotune.tactics.cpu import (
+    blocked_product,
     blocked_reduction,
     elementwise,
     parallel_reduction,
@@ -32,6 +33,7 @@ CPU = Registry(
     "cpu",
     (
         register_tile.TACTIC,
+        blocked_product.TACTIC,
         blocked_reduction.TACTIC,
         vectorized_reduction.TACTIC,
         parallel_reduction.TACTIC,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedlang.autotune.knobs import Knobs
+from schedlang.autotune.tactics.cpu.blocked_product import is_large_product
 from schedlang.autotune.tactics.cpu.ragged_rows import has_read_ends
 from schedlang.autotune.tactics.cpu.register_tile import compute_tiles
 from schedlang.autotune.tactics.cpu.tile_sizes import lane_axes
@@ -18,8 +19,9 @@ def fits(reader: StageFacts, reduction: StageFacts, last: int) -> bool:
     """Return whether a reduction has a tile inside its reader, with ``last`` contiguous."""
     # both or neither must be computed in each time step of a scan
     same = reader.time_axes == reduction.time_axes
-    # the ranges of several results would become one box
-    apart = has_read_ends(reduction)
+    # the ranges of several results would become one box, and the sums of a large product wait in
+    # memory between blocks of its steps
+    apart = has_read_ends(reduction) or is_large_product(reduction)
     return same and not apart and not reader.is_scan_step and bool(lane_axes(reduction, last))
 
 
