@@ -73,7 +73,7 @@ def _rows(stage: StageFacts) -> int:
 
 
 def _operands(stage: StageFacts) -> list[Access]:
-    """Return the operand of the rows and that of the lanes; none if the stage is another sum."""
+    """Return the reads that move along rows and along lanes; none if the stage is another sum."""
     (row, lane), (step,) = stage.op.axis, stage.op.reduce_axis
     reads = sorted(factors(stage), key=lambda read: read.own_dimension(row) is None)
     pairs = ((row, step), (lane, step))
