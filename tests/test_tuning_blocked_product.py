@@ -33,6 +33,13 @@ def test_only_products_without_short_axes_are_in_blocks() -> None:
         assert "C.block_steps" not in small.decisions
 
 
+def test_each_thread_has_a_block() -> None:
+    output = product(1280, 1280, 1280)[-1]
+    for threads, blocked in ((4, True), (64, False)):
+        (candidate, *_) = drawn(output, 4, threads=threads)
+        assert ("C.block_steps" in candidate.decisions) == blocked
+
+
 def test_a_block_stays_in_the_caches() -> None:
     (candidate, *_) = drawn(product(1280, 1536, 1500)[-1], 1)
     sizes = {b.name: b.bytes for b in candidate.nest.buffers}

@@ -38,6 +38,9 @@ LEAST_ROWS = 4
 # measured with float64 on one core with AVX2: 250 steps of 192 lanes were faster than 375 of 128
 # and 188 of 248
 MOST_PANEL, MOST_BLOCK = 0.5, 0.75
+# the fewest tiles of a block, where many threads share few lanes
+# nobody has measured this value
+LEAST_TILES = 8
 # the cost of reading a panel of rows again for a block, in tiles
 # measured with float64 on one core with AVX2: 24 tiles were 1.04 times as fast as 16
 AGAIN = 2
@@ -62,7 +65,14 @@ def is_large_product(stage: StageFacts) -> bool:
     floats = stage.tensor.dtype in ("float32", "float64")
     if not floats or min(stage.extents(axes)) < SHORTEST or not _operands(stage):
         return False
-    return _rows(stage) >= LEAST_ROWS
+    return _rows(stage) >= LEAST_ROWS and _has_block_for_each_thread(stage)
+
+
+def _has_block_for_each_thread(stage: StageFacts) -> bool:
+    """Return whether there are as many blocks as threads, which share nothing else."""
+    lanes = VECTORS * stage.width
+    tiles = _tile_counts(stage, lanes, _step_counts(stage, lanes)[0])[0]
+    return stage.lengths[-1] // (tiles * lanes) >= stage.problem.threads
 
 
 def _rows(stage: StageFacts) -> int:
@@ -136,7 +146,8 @@ def _tile_counts(stage: StageFacts, lanes: int, steps: int) -> list[int]:
     caches, size = stage.problem.target.caches, itemsize(stage.tensor.dtype)
     most = max(2, int(caches[:2][-1].size * MOST_BLOCK) // (lanes * steps * size))
     length, threads = stage.lengths[-1], stage.problem.threads
-    counts = range(-(-most // 2), most + 1)
+    each = length // (lanes * threads)
+    counts = range(min(most, max(LEAST_TILES, min(most // 2, each))), most + 1)
 
     def cost(tiles: int) -> float:
         blocks, rest = divmod(length, tiles * lanes)
