@@ -143,6 +143,13 @@ case("a filter", lambda x: np.fft.irfft(np.fft.rfft(x) * (np.fft.rfftfreq(16) < 
      RNG.random(16))
 
 case("cbrt", lambda x: np.cbrt(x) + 1, M)
+for number in (COMPLEX, COMPLEX.astype("complex64")):
+    add("sqrt log log2 log10 log1p expm1 exp2 sin cos tan sinh cosh tanh", number)
+    add("arcsin arccos arctan arcsinh arccosh arctanh sign", number)
+for order in (2, -2, "nuc"):
+    add("linalg.norm", M, ord=order)
+    add("linalg.norm", BATCH, ord=order, axis=(0, 2), keepdims=True)
+add("linalg.norm", COMPLEX.astype("complex64"), ord=2)
 case("gcd", lambda x, y: np.gcd(x, y), INTS, INTS[::-1].copy())
 case("modf", lambda x: np.modf(x), M)
 case("frexp", lambda x: np.frexp(x[0] * 2), M)

@@ -9,10 +9,12 @@ import numpy as np
 
 from schedlang.arrays.contraction import contract
 from schedlang.arrays.elementwise import array
+from schedlang.arrays.host.calls import on_host
+from schedlang.arrays.host.linear import ROWS
 from schedlang.arrays.moments import square
 from schedlang.arrays.reductions import extreme, fold
 from schedlang.arrays.shapes import at_least_0, axis_numbers, extent
-from schedlang.arrays.shaping import ravel, squeeze
+from schedlang.arrays.shaping import expand_dims, permute, ravel, squeeze
 from schedlang.arrays.stages import read, tensor_of
 from schedlang.compute import reduce
 from schedlang.compute.tensor import Tensor
@@ -25,7 +27,7 @@ from schedlang.language.construct import as_expr, binary, cast, const, select
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:  # noqa: A002
-    """Return ``np.linalg.norm`` of vectors, and of matrices ``ord`` None, "fro", 1, -1, inf, -inf.
+    """Return ``np.linalg.norm`` of vectors, and of matrices.
 
     Without ``ord`` it is the root of the sum of squares, of all elements or over ``axis``.
     """
@@ -102,12 +104,14 @@ def _vector(source: Tensor, order: Any, axes: Sequence[int], keepdims: bool, ask
 
 
 def _matrix(source: Tensor, order: Any, axes: Sequence[int], keepdims: bool, asked: str) -> Tensor:
+    if order in (2, -2, "nuc"):
+        return _of_singular_values(source, order, axes, keepdims)
     if order not in (1, -1, np.inf, -np.inf):
         raise ComputeError(
             explain(
                 f"{asked}(ord={order!r}) of a matrix",
-                "it needs singular values, which schedlang does not compute",
-                'Write ord=None or "fro", or compute it with NumPy and pass the result.',
+                "a matrix has no such norm",
+                'Write ord=None, "fro", "nuc", 1, -1, 2, -2, np.inf or -np.inf.',
             )
         )
     # infinity sums the rows, 1 the columns
@@ -116,6 +120,21 @@ def _matrix(source: Tensor, order: Any, axes: Sequence[int], keepdims: bool, ask
     sums = fold("sum", [size], (summed,), lambda k, c, v: reduce.sum(v, k, c), True)
     size_of_matrix = extreme("max" if order > 0 else "min", sums, (rest,), True)
     return size_of_matrix if keepdims else squeeze(size_of_matrix, tuple(axes))
+
+
+def _of_singular_values(
+    source: Tensor, order: Any, axes: Sequence[int], keepdims: bool
+) -> Tensor:
+    """Return the largest, least or summed singular values, which NumPy computes on the host."""
+    rest = [k for k in range(source.ndim) if k not in axes]
+    matrices = permute(source, [*rest, *axes])
+    singular = on_host("linalg.svdvals", ROWS["linalg.svdvals"], x=matrices)
+    if order == "nuc":
+        result = fold("norm", [singular], (singular.ndim - 1,),
+                      lambda k, c, v: reduce.sum(v, k, c), False)  # fmt: skip
+    else:
+        result = extreme("max" if order > 0 else "min", singular, -1, False)
+    return expand_dims(result, tuple(axes)) if keepdims else result
 
 
 def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:

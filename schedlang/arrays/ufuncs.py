@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,14 +33,14 @@ GENERALIZED: dict[str, Callable[..., Any]] = {
 REDUCED = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
 
 
-def takes_arrays(ufunc: Any) -> bool:
-    """Return whether ``ufunc`` takes whole arrays, though the language has no ufunc of its name."""
-    return has_special(ufunc) or is_on_host(ufunc)
+def takes_arrays(ufunc: Any, inputs: Sequence[Any]) -> bool:
+    """Return whether ``ufunc`` takes whole arrays, though no expression computes it."""
+    return has_special(ufunc) or is_on_host(ufunc, inputs)
 
 
 def apply(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Return ``ufunc(*inputs)``, or its ``method``, as an array or, of elements, an expression."""
-    if method == "__call__" and not kwargs and takes_arrays(ufunc):
+    if method == "__call__" and not kwargs and takes_arrays(ufunc, inputs):
         return special(ufunc, inputs) if has_special(ufunc) else ufunc_on_host(ufunc, inputs)
     check_ufunc(ufunc, "a tensor")
     name = ufunc.__name__

@@ -38,6 +38,7 @@ from schedlang.tracing.items import (
     with_all,
 )
 from schedlang.tracing.leaves import flatten, is_traced, sequence_of
+from schedlang.tracing.listed import operand, with_operands
 from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.memory import Read, View, Write, part_of
 from schedlang.tracing.methods import add_methods
@@ -311,7 +312,8 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return (self[k] for k in range(len(self)))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        whole = method == "__call__" and takes_arrays(ufunc) and not {*kwargs} - {"out"}
+        inputs = tuple(map(operand, inputs)) if method != "at" else inputs
+        whole = method == "__call__" and takes_arrays(ufunc, inputs) and not {*kwargs} - {"out"}
         if not whole:
             check_ufunc(ufunc, f"an array of {current().title}")
         if method == "at":
@@ -347,14 +349,14 @@ class TracedArray(np.lib.mixins.NDArrayOperatorsMixin):
         if function in _ATTRIBUTES:
             return _ATTRIBUTES[function](*args, **kwargs)
         check_form(function)
-        options = dict(kwargs)
+        args, options = with_operands(function, args, kwargs)
         result = shared_result(function, args, options)
         if result is not NotImplemented:
             return result
         out = options.pop("out", None)
         settle_beside_arrays(args)
         options = for_out(function, "", args[0] if args else None, out, options)
-        result = compute_once(function, plain(tuple(args)), plain(options))
+        result = compute_once(function, plain(args), plain(options))
         result = result_of(function, args, result)
         if out is not None:
             return into(out, result, function)
@@ -476,9 +478,7 @@ def _rows(values: Sequence[Any]) -> bool:
 
 
 # the results of other functions without dimensions are scalars
-_ARRAYS = (
-    np.where, np.select, np.pad, np.roll, np.tile, np.tensordot, np.linalg.tensordot,
-)  # fmt: skip
+_ARRAYS = {np.where, np.select, np.pad, np.roll, np.tile, np.tensordot, np.linalg.tensordot}
 _ATTRIBUTES: dict[Any, Callable[..., Any]] = {
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: a.ndim,
