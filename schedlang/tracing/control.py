@@ -19,6 +19,7 @@ from schedlang.tracing.called import CALLED, truth
 from schedlang.tracing.code import is_library
 from schedlang.tracing.kept import end_of, has_items, run_kept, run_kept_while
 from schedlang.tracing.leaves import is_traced
+from schedlang.tracing.lookups import looked_up
 from schedlang.tracing.missed_reads import missed, missed_or, read_of
 from schedlang.tracing.source import from_source
 from schedlang.tracing.spans import known_end
@@ -66,6 +67,15 @@ def new_array(value: Any) -> Any:
     if trace is None or not trace.outermost.tables.takes(value):
         return value
     return array_of(trace.constant(value), rows=bool(value.flags.c_contiguous))
+
+
+# a:b:c in an index
+slice_of = slice
+
+
+def item(array: Any, index: Any) -> Any:
+    """Return ``array[index]``."""
+    return array[index] if running_trace() is None else looked_up(array, index)
 
 
 def for_loop(items: Any, body: Callable[[Any], Any], state: State) -> Any:
@@ -245,8 +255,10 @@ __all__ = [
     "compared",
     "either",
     "for_loop",
+    "item",
     "missed",
     "missed_or",
     "opposite",
     "read_of",
+    "slice_of",
 ]

@@ -318,9 +318,28 @@ class _Rewriter(ast.NodeTransformer):
         new = ast.Call(_helper("compared"), parts, [])
         return ast.fix_missing_locations(ast.copy_location(new, node))
 
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:  # noqa: N802
+        self.generic_visit(node)
+        names = (ast.Name, ast.Attribute, ast.Call, ast.NamedExpr)
+        is_known = not any(isinstance(part, names) for part in ast.walk(node.slice))
+        if is_known or not isinstance(node.ctx, ast.Load):
+            return node
+        new = ast.Call(_helper("item"), [node.value, _index(node.slice)], [])
+        return ast.fix_missing_locations(ast.copy_location(new, node))
+
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:  # noqa: N802
         node.body = self.visit(node.body)
         return node
+
+
+def _index(index: ast.expr) -> ast.expr:
+    """Return the expression of an index, with calls of ``slice`` for ``a:b``."""
+    if isinstance(index, ast.Tuple):
+        return ast.Tuple([_index(part) for part in index.elts], ast.Load())
+    if not isinstance(index, ast.Slice):
+        return index
+    ends = [end or ast.Constant(None) for end in (index.lower, index.upper, index.step)]
+    return ast.Call(_helper("slice_of"), ends, [])
 
 
 def _place(node: ast.expr | ast.stmt) -> tuple[int, int]:

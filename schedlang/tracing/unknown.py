@@ -35,7 +35,8 @@ def _line() -> tuple[str, str]:
     place = trace.place()
     if place is None:
         return trace.title, ""
-    return f"{trace.title} at line {place.line}, `{place.text}`", place.text
+    quoted = f", `{place.text}`" if place.text else ""
+    return f"{trace.title} at line {place.line}{quoted}", place.text
 
 
 def line_text() -> str:
@@ -127,6 +128,12 @@ def _instead_of_test(text: str) -> str:
         )
     if re.search(r"\bsorted\(", text):
         return "Write np.sort(x)."
+    if not text or current().title == "<lambda>":
+        why = "A lambda keeps no branches" if text else "Its source cannot be read"
+        return (
+            f"{why}: define it by def in a file, where an if on elements is a choice, or write "
+            "np.where(condition, a, b)."
+        )
     if re.search(r"(?<![\w.])(min|max)\(", text):
         return "Write np.max(x) or np.min(x), and np.maximum(a, b) or np.minimum(a, b)."
     instead = " instead of if" if re.search(r"\bif\b", text) else ""
@@ -147,6 +154,11 @@ def _instead_of_array(text: str) -> str:
         return (
             "A trace takes np.lib.stride_tricks.as_strided where it reads the source of a def; in "
             "a lambda, write np.lib.stride_tricks.sliding_window_view(x, window), or a slice."
+        )
+    if structured := _structured(text):
+        return (
+            f"{structured} is a structured array, and kernels compute with numbers: make an array "
+            "of numbers for each field, and fill the fields with what the function returned."
         )
     names = _CALLED.findall(text)
     if any(name.startswith("random.") for name in names):
@@ -170,6 +182,16 @@ def _instead_of_array(text: str) -> str:
         "Assign to an array of the trace: make it with np.zeros_like(x), or with np.zeros(shape, "
         "dtype, like=x), where x is an argument."
     )
+
+
+def _structured(text: str) -> str:
+    """Return the name of the structured array of whose fields a line writes one, or ``""``."""
+    frame = _asking()
+    values = {} if frame is None else frame.f_locals
+    for name in re.findall(r"(\w+)\[\s*[\"']", text):
+        if isinstance(values.get(name), np.ndarray) and values[name].dtype.names:
+            return str(name)
+    return ""
 
 
 def _vectorizes() -> bool:
