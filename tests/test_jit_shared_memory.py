@@ -391,6 +391,38 @@ def test_orders_of_elements_that_depend_on_strides(name, order):
         sl.jit(lambda x: f(x.T), target="python")(MATRIX)
 
 
+def columns(x):
+    two = x.reshape(2, 8, order="F")
+    return two, np.reshape(x, (-1, 2), order="F"), x.ravel("F"), x.flatten("F"), np.ravel(x[0], "F")
+
+
+def columns_of_the_transpose(x):
+    y = x.T.reshape(16, order="F")
+    y[0] = 3
+    z = np.ravel(x.T, "F")
+    z[5] = 9
+    return y * 1, np.reshape(x[0], (2, 2), order="F") + 1
+
+
+def a_column_that_is_written(x):
+    y = np.ravel(x, "F")
+    y[2] = 7
+    x[1, 1] = 8
+    return y * 1
+
+
+@pytest.mark.parametrize(
+    "function", [columns, columns_of_the_transpose, a_column_that_is_written]
+)
+def test_elements_column_by_column(function):
+    for order in "CF":
+        ours, theirs = MATRIX.copy(order), MATRIX.copy(order)
+        found, wanted = sl.jit(function, target="python")(ours), function(theirs)
+        pairs = [(found, wanted)] if isinstance(wanted, np.ndarray) else zip(found, wanted)
+        for a, b in [*pairs, (ours, theirs)]:
+            np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())

@@ -162,6 +162,8 @@ def _reshaped(function: Any, first: Any, others: Any, named: Any) -> Any:
     The strides decide which. If a trace does not know them, the result is read until the array is
     written, and not written itself.
     """
+    if _option(function, others, named, "order", "C") == "F" and first.ndim:
+        return _by_columns(function, first, others, named)
     value = _result(function, first, others, named)
     copy = _option(function, others, named, "copy", None)
     if copy is True:
@@ -204,6 +206,16 @@ def _reshaped(function: Any, first: Any, others: Any, named: Any) -> Any:
         mirrored=lambda layout: np.reshape(layout, shape, copy=False),
         why=f"whether {name} copies there depends on the strides",
     )
+
+
+def _by_columns(function: Any, first: Any, others: Any, named: Any) -> Any:
+    """Return the elements column by column: row by row they are the elements of the transpose."""
+    if function is np.ravel:
+        return np.ravel(first.T)
+    shape = _option(function, others, named, "shape", None)
+    copy = _option(function, others, named, "copy", None)
+    reversed_shape = tuple(shape)[::-1] if isinstance(shape, (tuple, list)) else shape
+    return np.reshape(first.T, reversed_shape, copy=copy).T
 
 
 def is_contiguous(array: Any) -> bool:
