@@ -176,6 +176,9 @@ def _leaf(title: str, name: str, value: Any) -> tuple[Any, Leaf | None]:
     if isinstance(value, np.signedinteger) and value < 0:
         # an integer argument of a kernel may be a size, which is never negative
         return -int(value), Leaf(name, dtypes.canonical(value.dtype), None, negative=True)
+    if isinstance(value, np.complexfloating):
+        # kernels take complex arrays alone
+        return value, None
     if isinstance(value, np.generic) and not isinstance(value, (str, bytes)):
         return value, Leaf(name, dtypes.canonical(value.dtype), None)
     if isinstance(value, (Tensor, Expr)):
@@ -234,10 +237,12 @@ def _fix(title: str, name: str, value: Any, static: frozenset[str]) -> Fixed:
 
 
 def _kinds(value: Any) -> Any:
-    """Return what tells equal values apart: 1, 1.0 and True, and 0.0 and -0.0, also in tuples."""
+    """Return what tells equal values apart: 1, 1.0 and True, and 0.0 and -0.0, also in tuples and
+    parts of complex numbers.
+    """
     if isinstance(value, tuple):
         return (type(value), *map(_kinds, value))
-    return (float, str(value)) if isinstance(value, float) else type(value)
+    return (type(value), str(value)) if isinstance(value, (float, complex)) else type(value)
 
 
 __all__ = ["Drawn", "Fixed", "Form", "Given", "Leaf", "Length", "bind_arguments", "with_strides"]

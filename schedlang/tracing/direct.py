@@ -18,6 +18,7 @@ from schedlang.tracing.specialization import Specialization
 
 # each value of these is traced on its own
 _FIXED = (int, bool, str, type(None))
+_COMPLEX = (complex, np.complex64, np.complex128)
 # scalars of NumPy whose values may change; kernels get the opposite of a negative integer
 _SIGNED = (np.int8, np.int16, np.int32, np.int64)
 _SCALARS = (np.float32, np.float64, np.bool_, np.uint8, np.uint16, np.uint32, np.uint64)
@@ -113,6 +114,9 @@ def plain_key(values: Sequence[Any], names: Sequence[str], static: bool) -> Hash
             key.append((value.dtype, value.shape))
         elif kind in _FIXED:
             key.append((kind, value))
+        elif kind in _COMPLEX:
+            # 0j equals -0j
+            key.append((kind, repr(value)))
         elif static:
             return None
         elif kind is float or kind in _SCALARS:
