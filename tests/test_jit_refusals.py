@@ -312,6 +312,7 @@ def test_numbers_are_not_formatted_while_a_function_is_traced() -> None:
     for shown in (
         lambda x: f"{x[0, 0]:.2f}", lambda x: f"{x}", lambda x: print(x), lambda x: str(x[0]),
         lambda x: format(x[0, 0], ".3"), lambda x: print(x[x > 1]), lambda x: print([x.sum()], x),
+        lambda x: "%.2f" % x[0, 0],  # noqa: UP031 - what is tested
     ):  # fmt: skip
         with pytest.raises(ComputeTypeError, match=r"(?s)the text of .* at line \d+, .*print or f"):
             sl.jit(shown)(x)

@@ -24,6 +24,8 @@ Hint = Union[str, Callable[[str], str]]
 # the package through which rewritten code calls functions
 _CALLER = "schedlang.tracing."
 _STACKED = "A list of arrays becomes an array by np.stack([a, b])"
+# "..." % x asks for numbers
+_FORMATTED = re.compile(r"[\"'] *% *[(\w]")
 _CALLED = re.compile(r"\b(?:np|numpy)\.([\w.]+)\(")
 _TO_ARRAYS = {"array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require"}
 _BY_NUMBERS = {"arange", "linspace", "zeros", "ones", "empty", "full", "eye", "identity", "tri"}
@@ -82,6 +84,8 @@ def _refusing(what: str, hint: Hint, of_number: bool = False) -> Callable[..., N
         length = of_lengths(self)
         if length is not None:
             refuse_number(asked, length, where)
+        if of_number and _FORMATTED.search(text):
+            refuse_format(self)
         library = current().library()
         if library:
             asked = f"{asked}, which {library} asks for,"
