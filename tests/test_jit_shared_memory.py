@@ -411,9 +411,7 @@ def a_column_that_is_written(x):
     return y * 1
 
 
-@pytest.mark.parametrize(
-    "function", [columns, columns_of_the_transpose, a_column_that_is_written]
-)
+@pytest.mark.parametrize("function", [columns, columns_of_the_transpose, a_column_that_is_written])
 def test_elements_column_by_column(function):
     for order in "CF":
         ours, theirs = MATRIX.copy(order), MATRIX.copy(order)

@@ -122,9 +122,7 @@ def _matrix(source: Tensor, order: Any, axes: Sequence[int], keepdims: bool, ask
     return size_of_matrix if keepdims else squeeze(size_of_matrix, tuple(axes))
 
 
-def _of_singular_values(
-    source: Tensor, order: Any, axes: Sequence[int], keepdims: bool
-) -> Tensor:
+def _of_singular_values(source: Tensor, order: Any, axes: Sequence[int], keepdims: bool) -> Tensor:
     """Return the largest, least or summed singular values, which NumPy computes on the host."""
     rest = [k for k in range(source.ndim) if k not in axes]
     matrices = permute(source, [*rest, *axes])
