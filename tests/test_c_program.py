@@ -203,6 +203,25 @@ def test_sizes_are_refused_in_c(tmp_path: Path) -> None:
         g(np.empty(0, "float32"))
 
 
+@pytest.mark.parametrize("name", slow_but(["min"], ["min", "max"]))
+def test_an_extent_of_three_sizes(name: str, tmp_path: Path) -> None:
+    of, choose = getattr(sl, name), {"min": min, "max": max}[name]
+    A, B, D = (sl.placeholder((sl.var(n),), name=n.upper()) for n in "abd")
+    (n,), (m,), (k,) = A.shape, B.shape, D.shape
+    C = sl.compute(
+        (of(of(n, m), k),),
+        lambda i: sum(sl.if_then_else(i < T.shape[0], T[i], 0) for T in (A, B, D)), name="C",
+    )  # fmt: skip
+    sl.build(sl.schedule(C), [A, B, D, C]).save(tmp_path / "k.so")
+    g = sl.load_module(tmp_path / "k.so")
+    given = [RNG.random(length).astype("float32") for length in (5, 3, 4)]
+    length = choose(map(len, given))
+    expected = sum(np.pad(x[:length], (0, max(length - len(x), 0))) for x in given)
+    np.testing.assert_allclose(g(*given), expected, rtol=1e-6)
+    with pytest.raises(CallError, match="C"):
+        g(*given, np.empty(length + 1, "float32"))
+
+
 def test_extents_below_zero_are_refused_in_c(tmp_path: Path) -> None:
     n, m = sl.var("n"), sl.var("m")
     A = sl.placeholder((n, m), name="A")

@@ -99,7 +99,10 @@ def _as_factor(data: Any) -> Factor:
     op, args = _pair(data)
     if op not in ("//", "%", "min", "max"):
         raise ComputeError(f"{shorten(op)} is not an operation of sizes")
-    return op, tuple(map(_as_sum, _pair(args)))
+    operands = as_list(args, "operands") if op in ("min", "max") else _pair(args)
+    if len(operands) < 2:
+        raise ComputeError(f"{op} of the data has {len(operands)} operands")
+    return op, tuple(map(_as_sum, operands))
 
 
 def _parameter(data: Any) -> Parameter:
