@@ -15,10 +15,11 @@ OPTIONS = (
 # Clang refuses these. GCC 12 pairs the factors of some sums of products wrongly where it vectorizes
 # a loop by itself, and it drops updates of an array where it distributes a loop. Where it makes
 # vectors of statements, tests of bytes become 255 in place of 1. It keeps elements for the next
-# iterations that the registers have no room for
+# iterations that the registers have no room for, as it does where it unrolls a loop of as many
+# iterations as there are registers
 GCC_OPTIONS = (
     "-fno-tree-loop-vectorize", "-fno-tree-loop-distribution", "-fno-tree-slp-vectorize",
-    "-fno-predictive-commoning",
+    "-fno-predictive-commoning", "--param=max-completely-peel-times=14",
 )  # fmt: skip
 # the headers that C source of the user's may take for granted
 USER_HEADERS = ("math.h", "stdbool.h", "stdint.h")

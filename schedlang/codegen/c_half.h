@@ -3,26 +3,30 @@
 #if defined(__FLT16_MANT_DIG__)
 /* the bits pass through a barrier, or GCC leaves out both conversions */
 SL sl_f16 sl_half_of_bits(uint16_t bits) {
-  _Float16 h;
+  __extension__ _Float16 h;
   __asm__("" : "+r"(bits));
   memcpy(&h, &bits, 2);
   return (sl_f16)h;
 }
 SL sl_f16 sl_half_from_f64(double x) {
-  _Float16 h = (_Float16)x;
+  __extension__ _Float16 h = x;
   uint16_t bits;
   memcpy(&bits, &h, 2);
   return sl_half_of_bits(bits);
 }
 SL sl_f16 sl_half(float x) {
-  _Float16 h = (_Float16)x;
+  __extension__ _Float16 h = x;
   uint16_t bits;
   memcpy(&bits, &h, 2);
   return sl_half_of_bits(bits);
 }
-SL sl_f16 sl_half_get(uint16_t bits) { _Float16 h; memcpy(&h, &bits, 2); return (sl_f16)h; }
+SL sl_f16 sl_half_get(uint16_t bits) {
+  __extension__ _Float16 h;
+  memcpy(&h, &bits, 2);
+  return (sl_f16)h;
+}
 SL uint16_t sl_half_put(float x) {
-  _Float16 h = (_Float16)x;
+  __extension__ _Float16 h = x;
   uint16_t bits;
   memcpy(&bits, &h, 2);
   return bits;
