@@ -42,26 +42,52 @@ def instruction(name: str, tag: str, lanes: int) -> str:
     }
     """
     size, suffix = _FLOATS.get(tag, (0, ""))
-    if size * lanes not in (16, 32) or name not in ("sqrt", *_ROUNDING, *_EXTREMES):
+    if size * lanes not in (16, 32) or name not in ("sqrt", *_ROUNDING):
         return ""
     wide = size * lanes == 32
     suffix += "256" * wide
     feature = "__AVX__" if wide else "__SSE4_1__" if name in _ROUNDING else "__SSE2__"
     kind, full = f"sl_{tag}_{lanes}", f"sl_{name}_{tag}_{lanes}"
-    # Clang makes the instruction of the other body
-    test = f"defined({feature}) && !defined(__clang__)"
-    if name in _EXTREMES:
-        short, op = _EXTREMES[name]
-        head = f"SL {kind} {full}({kind} a, {kind} b) {{"
-        # the instruction returns its second operand where one of them is NaN
-        own = f"sl_choose_{tag}_{lanes}(b != b, b, __builtin_ia32_{short}{suffix}(b, a))"
-        other = f"sl_choose_{tag}_{lanes}((b {op} a) | (b != b), b, a)"
-        return _either(head, test, [f"return {own};"], [f"return {other};"])
     call = f"sqrt{suffix}(a)" if name == "sqrt" else f"round{suffix}(a, {_ROUNDING[name]})"
     each = f"for (int l = 0; l < {lanes}; l++) v[l] = sl_{name}_{tag}(a[l]);"
     head = f"SL {kind} {full}({kind} a) {{"
     by_lanes = [f"{kind} v;", each, "return v;"]
+    # Clang makes the instruction of the other body
+    test = f"defined({feature}) && !defined(__clang__)"
     return _either(head, test, [f"return __builtin_ia32_{call};"], by_lanes)
+
+
+def is_extreme(name: str) -> bool:
+    """Return whether a function is a minimum or a maximum."""
+    return name in _EXTREMES
+
+
+def extreme(name: str, tag: str, lanes: int) -> str:
+    """Return the definition of a minimum or maximum of vectors, in which NaN wins.
+
+    >>> print(extreme("maximum", "i32", 8))
+    SL sl_i32_8 sl_maximum_i32_8(sl_i32_8 a, sl_i32_8 b) {
+      return sl_choose_i32_8(b > a, b, a);
+    }
+    """
+    short, op = _EXTREMES[name]
+    kind, choose = f"sl_{tag}_{lanes}", f"sl_choose_{tag}_{lanes}"
+    head = f"SL {kind} sl_{name}_{tag}_{lanes}({kind} a, {kind} b) {{"
+    if "f" not in tag:
+        return "\n".join([head, f"  return {choose}(b {op} a, b, a);", "}"])
+    # Clang warns of a comparison of a name with itself
+    copy = f"{kind} same = b;"
+    other = f"return {choose}((b {op} a) | (b != same), b, a);"
+    size, suffix = _FLOATS.get(tag, (0, ""))
+    if size * lanes not in (16, 32):
+        return "\n".join([head, f"  {copy}", f"  {other}", "}"])
+    wide = size * lanes == 32
+    # the instruction returns its second operand where one of them is NaN
+    best = f"__builtin_ia32_{short}{suffix}{'256' * wide}(b, a)"
+    own = f"return {choose}(b != same, b, {best});"
+    # Clang makes the instruction of the other body
+    test = f"defined({'__AVX__' if wide else '__SSE2__'}) && !defined(__clang__)"
+    return _either(head, test, [copy, own], [copy, other])
 
 
 def limit(name: str, lanes: int) -> str:
@@ -78,6 +104,31 @@ def limit(name: str, lanes: int) -> str:
     feature, suffix = ("__SSE2__", "") if lanes == 4 else ("__AVX__", "256")
     own = f"return __builtin_ia32_{short}ps{suffix}(sl_splat_f32_{lanes}(limit), x);"
     return _either(head, f"defined({feature}) && !defined(__clang__)", [own], [other.strip()])
+
+
+def in_register(tag: str, lanes: int) -> str:
+    """Return the definition of a function that gives its vector back, from a register.
+
+    GCC may else read a vector again for each of its uses, which takes longer where these are
+    several products. The definition is empty for other types than floats.
+
+    >>> print(in_register("f32", 8))
+    SL sl_f32_8 sl_in_register_f32_8(sl_f32_8 v) {
+    #if defined(__AVX__) && !defined(__clang__)
+      __asm__("" : "+x"(v));
+    #endif
+      return v;
+    }
+    """
+    feature = {16: "__SSE2__", 32: "__AVX__"}.get(_FLOATS.get(tag, (0, ""))[0] * lanes)
+    if feature is None:
+        return ""
+    kind = f"sl_{tag}_{lanes}"
+    return (
+        f"SL {kind} sl_in_register_{tag}_{lanes}({kind} v) {{\n"
+        f"#if defined({feature}) && !defined(__clang__)\n"
+        '  __asm__("" : "+x"(v));\n#endif\n  return v;\n}'
+    )
 
 
 def masked_access(how: str, tag: str, element: str, lanes: int, whole: str) -> tuple[str, str]:
@@ -119,6 +170,61 @@ def masked_access(how: str, tag: str, element: str, lanes: int, whole: str) -> t
     else:
         where = "\n".join([head, *(f"  {line}" for line in lane), "}"])
     return where, "\n".join([f"{heads[1]}sl_b8_{lanes} m) {{", f"  {by_bytes}", "}"])
+
+
+def first_access(how: str, tag: str, element: str, lanes: int, count: int) -> str:
+    """Return the definition of a load or store of the ``count`` first lanes, as whole vectors.
+
+    The other lanes of a load are 0. GCC keeps an array in registers if only whole vectors and
+    single elements of it are moved.
+
+    >>> print(first_access("vstore_masked", "f32", "float", 8, 6))
+    SL void sl_vstore_first_6_f32_8(float *a, sl_f32_8 v) {
+      sl_vstore_f32_4(a, __builtin_shufflevector(v, v, 0, 1, 2, 3));
+      sl_vstore_f32_2(a + 4, __builtin_shufflevector(v, v, 4, 5));
+    }
+    """
+    name, kind = first_name(how, count), f"sl_{tag}_{lanes}"
+    if how == "vload_masked":
+        text = _joined(tag, lanes, count, 0)
+        return f"SL {kind} sl_{name}_{tag}_{lanes}(const {element} *a) {{\n  return {text};\n}}"
+    lines = [f"SL void sl_{name}_{tag}_{lanes}({element} *a, {kind} v) {{"]
+    at = 0
+    for size in first_pieces(count):
+        place = f"a + {at}" if at else "a"
+        if size == 1:
+            lines.append(f"  a[{at}] = v[{at}];")
+        else:
+            piece = _shuffled("v", "v", range(at, at + size))
+            lines.append(f"  sl_vstore_{tag}_{size}({place}, {piece});")
+        at += size
+    return "\n".join([*lines, "}"])
+
+
+def first_name(how: str, count: int) -> str:
+    """Return what a load or store of the ``count`` first lanes is called, before the type."""
+    return f"{how.removesuffix('_masked')}_first_{count}"
+
+
+def first_pieces(count: int) -> list[int]:
+    """Return the lanes of the vectors that ``count`` lanes are.
+
+    >>> first_pieces(7)
+    [4, 2, 1]
+    """
+    return [1 << bit for bit in reversed(range(count.bit_length())) if count >> bit & 1]
+
+
+def _joined(tag: str, lanes: int, count: int, at: int) -> str:
+    """Return a vector of ``lanes``, a power of 2, of the ``count`` elements from ``at`` on."""
+    kind, place = f"sl_{tag}_{lanes}", f"a + {at}" if at else "a"
+    if count == lanes > 1:
+        return f"sl_vload_{tag}_{lanes}({place})"
+    if count == 0 or lanes <= 2:
+        return f"({kind}){{{f'a[{at}]' if count else 0}}}"
+    half = lanes // 2
+    low = _joined(tag, half, min(count, half), at)
+    return _shuffled(low, _joined(tag, half, max(count - half, 0), at + half), range(lanes))
 
 
 def _either(head: str, test: str, own: list[str], others: list[str]) -> str:

@@ -70,6 +70,17 @@ def lanes_that_hold(test: Op) -> Optional[FirstLanes]:
     return FirstLanes(_value(a), step, _value(b), not less)
 
 
+def first_lanes(mask: Value) -> int:
+    """Return how many first lanes ``mask`` has, if that is known; 0 if it has all or none."""
+    held = lanes_that_hold(mask) if isinstance(mask, Op) else None
+    if held is None or held.negated:
+        return 0
+    if not isinstance(held.start, Num) or not isinstance(held.end, Num):
+        return 0
+    count = -((held.start.value - held.end.value) // held.step)
+    return int(count) if 0 < count < mask.type.lanes else 0
+
+
 def _steps(value: Value) -> Optional[_Steps]:
     """Return an index as a product of the lane and a sum of scalars."""
     if value.type.dtype != INDEX_DTYPE:

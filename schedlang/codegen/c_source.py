@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from schedlang.codegen.c_definitions import includes, plain_types, used_definitions
 from schedlang.codegen.c_externs import CExterns, c_externs
+from schedlang.codegen.c_lanes import in_register
+from schedlang.codegen.c_masks import first_lanes
 from schedlang.codegen.c_streams import streams_together
-from schedlang.codegen.c_values import ValuePrinter, memory, short
+from schedlang.codegen.c_values import TAGS, ValuePrinter, memory, short
 from schedlang.codegen.listing import Line, Listing, join_parts, plain
 from schedlang.compute.extern_op import ExternFunction
 from schedlang.machine import nodes as m
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Body, Function, Reg, Stmt
-from schedlang.machine.walks import wide
+from schedlang.machine.walks import parts, values, walk, wide
 
 INDENT = "    "
 # names that a C file cannot give to its variables
@@ -84,9 +87,11 @@ def c_file(head: str, texts: Sequence[str], functions: Sequence[Sequence[Line]])
 class Printer(ValuePrinter):
     """Printer of statements and functions; ``names`` are the names of the static functions in C.
 
-    ``externs`` are the names of the user's functions in the file.
+    ``externs`` are the names of the user's functions in the file. ``uses`` counts what reads each
+    register of a function.
     """
 
+    uses: Counter[str]
     names: dict[str, str]
     externs: Mapping[ExternFunction, str]
 
@@ -97,6 +102,8 @@ class Printer(ValuePrinter):
             if isinstance(s, m.Hint) and s.name == "apart"
             for a in s.args
         }
+        self.first = _first_lanes(function.body)
+        self.uses = _uses(function.body)
         listed = [self.declared(p, p.name in apart) for p in function.parameters]
         head = self.head(function, public, listed)
         inside = self.body(function.body, 1, set())
@@ -213,7 +220,13 @@ class Printer(ValuePrinter):
             sizes = f"{value.step}, {value.columns}"
             return f"{declared}{call}({reg.name}, {self.place(value)}, {sizes})"
         declared = f"{self.type(reg.type)} " if new else ""
-        return f"{declared}{reg.name} = {self.text(value)}"
+        text = self.text(value)
+        is_vector = isinstance(value, m.Load) and value.how == "vload"
+        kind, lanes = TAGS[reg.type.dtype], reg.type.lanes
+        if is_vector and self.uses[reg.name] > 1 and (definition := in_register(kind, lanes)):
+            self.made[definition] = None
+            text = f"sl_in_register_{kind}_{lanes}({text})"
+        return f"{declared}{reg.name} = {text}"
 
     def _store(self, stmt: m.Store) -> str:
         value, lanes, name = self.text(stmt.value), stmt.value.type.lanes, stmt.array.name
@@ -226,10 +239,26 @@ class Printer(ValuePrinter):
             if scattered
             else (f"{name} + {self.at(stmt.at, 9)}")
         )
+        if first := self.first_function(stmt):
+            return f"{first}({place}, {value})"
         args = [place, *([] if stmt.step == 1 else [str(stmt.step)]), value]
         if stmt.mask is not None:
             args.append(self.text(stmt.mask))
         return f"{self.memory_function(stmt.how, stmt)}({', '.join(args)})"
+
+
+def _first_lanes(body: Body) -> dict[str, int]:
+    """Return the registers of a mask of a known number of first lanes, and that number."""
+    lets = [stmt for stmt, _ in walk(body) if isinstance(stmt, m.Let)]
+    times = Counter(stmt.reg.name for stmt in lets)
+    counts = {s.reg.name: first_lanes(s.value) for s in lets if times[s.reg.name] == 1}
+    return {name: count for name, count in counts.items() if count}
+
+
+def _uses(body: Body) -> Counter[str]:
+    """Return how many values read each register."""
+    read = (v for stmt, _ in walk(body) for root in values(stmt) for v in parts(root))
+    return Counter(v.name for v in read if isinstance(v, Reg))
 
 
 def _note(note: str) -> str:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from schedlang.codegen.c_headers import has_function, instruction_function, library_function
 from schedlang.codegen.c_lanes import (
+    extreme,
+    first_access,
+    first_name,
     instruction,
+    is_extreme,
     is_shuffled,
     masked_access,
     strided_load,
     strided_name,
 )
-from schedlang.codegen.c_masks import lanes_that_hold
+from schedlang.codegen.c_masks import first_lanes, lanes_that_hold
 from schedlang.codegen.c_math import has_vector_form, vector_functions
 from schedlang.expr.dtypes import (
     SHORT_FLOATS,
@@ -37,8 +42,7 @@ TAGS = {
 _LEVELS = {o.symbol: o.in_c for o in OPERATORS.values() if o.in_c}
 _AND, _CONDITIONAL, _UNARY, _ATOM = 2, 1, 11, 12
 _COMPARE = {symbol: OPERATORS[symbol].method for symbol in COMPARISONS}
-# the better of two floats
-_EXTREMES = {"minimum": "<", "maximum": ">"}
+_BITWISE = ("&", "|", "^", "<<", ">>")
 # rules of functions whose result has another dtype than the operand
 _OTHER_RESULT = ("test", "count", "saturated", "bits")
 # the text of a value, and its precedence in C
@@ -46,10 +50,14 @@ Printed = tuple[str, int]
 
 
 class ValuePrinter:
-    """Printer of values; ``made`` are the types and functions of vectors that they use."""
+    """Printer of values; ``made`` are the types and functions of vectors that they use.
+
+    ``first`` are the registers that are masks of a known number of first lanes, and that number.
+    """
 
     def __init__(self) -> None:
         self.made: dict[str, None] = {}
+        self.first: Mapping[str, int] = {}
 
     def type(self, type_: Type) -> str:
         """Return the C type of a value; a vector's is made where it is first used."""
@@ -96,6 +104,26 @@ class ValuePrinter:
         else:
             self.made[f"SL_MEMORY{every}"] = None
         return f"sl_{how}_{kind}_{type_.lanes}"
+
+    def first_function(self, access: m.Load | m.Store) -> str:
+        """Return the name of a load or store whose mask has a known number of first lanes.
+
+        It takes no mask. The name of others is empty.
+        """
+        mask, dtype = access.mask, access.array.dtype
+        if access.how not in ("vload_masked", "vstore_masked") or mask is None or short(dtype):
+            return ""
+        count = self.first.get(mask.name, 0) if isinstance(mask, Reg) else first_lanes(mask)
+        if not count:
+            return ""
+        kind, element, lanes = TAGS[dtype], memory(dtype), mask.type.lanes
+        size = lanes
+        while size > 1:
+            self.type(Type(dtype, size))
+            self.made[f"SL_MOVE({kind}, {element}, {size})"] = None
+            size //= 2
+        self.made[first_access(access.how, kind, element, lanes, count)] = None
+        return f"sl_{first_name(access.how, count)}_{kind}_{lanes}"
 
     def strided_function(self, access: m.Load) -> str:
         """Return the name of a load of elements a small step apart, by shuffles."""
@@ -188,10 +216,19 @@ class ValuePrinter:
             self.made[f"SL_COMPARE({name}, {op}, {kind}, {lanes})"] = None
             return f"sl_{name}_{kind}_{lanes}({self.text(a)}, {self.text(b)})", _ATOM
         level = _LEVELS[op]
-        text = f"{self.at(a, level)} {op} {self.at(b, level + 1)}"
+        first, second = self._operand(a, op, level), self._operand(b, op, level + 1)
+        text = f"{first} {op} {second}"
         if op in _COMPARE or dtype == "bool" or lanes or dtype in ("int64", "float32", "float64"):
             return text, level
         return f"(sl_{TAGS[dtype]})({text})", _UNARY
+
+    def _operand(self, value: Value, op: str, least: int) -> str:
+        """Return an operand, in parentheses also where compilers warn that a reader misses them."""
+        if op in _BITWISE and not (isinstance(value, Op) and value.op == op):
+            least = _UNARY
+        if op in _COMPARE:
+            least = max(least, _LEVELS["<"] + 1)
+        return self.at(value, least)
 
     def _negated(self, value: m.Neg) -> Printed:
         a, dtype = self.at(value.a, _UNARY), value.type.dtype
@@ -263,11 +300,12 @@ class ValuePrinter:
             self.made.update(dict.fromkeys(vector_functions(name, lanes)))
             kind = scalar
         elif text := instruction(name, kind, lanes):
-            self.vector("SL_CHOOSE", type_, kind, TAGS[self.mask(type_)])
+            self.type(type_)
             self.made[text] = None
-        elif name in _EXTREMES and kind != "b8":
+        elif is_extreme(name) and kind != "b8":
             # lane by lane, GCC makes branches of it
-            self.vector("SL_EXTREME", type_, name, _EXTREMES[name], kind)
+            self.vector("SL_CHOOSE", type_, kind, TAGS[self.mask(type_)])
+            self.made[extreme(name, kind, lanes)] = None
         elif name == "absolute" and kind[0] in "fi":
             self.vector("SL_ABSOLUTE" if kind[0] == "f" else "SL_MAGNITUDE", type_, kind)
         elif name == "copysign":
@@ -298,6 +336,8 @@ class ValuePrinter:
             text = f"{value.array.name}[{self.text(value.at)}]"
             get = "" if value.raw else short(value.array.dtype)
             return f"{get}_get({text})" if get else text
+        if first := self.first_function(value):
+            return f"{first}({self.place(value)})"
         args = [self.place(value)]
         is_short = short(value.array.dtype) and not value.raw
         if "strided" in value.how and is_shuffled(value.type.lanes, value.step) and not is_short:

@@ -2,7 +2,7 @@
 
 #define SL_VECTOR(T, N)                                                                           \
   typedef sl_##T sl_##T##_##N __attribute__((vector_size(sizeof(sl_##T) * N)));                   \
-  SL sl_##T##_##N sl_splat_##T##_##N(sl_##T x) { return x - (sl_##T##_##N){}; }
+  SL sl_##T##_##N sl_splat_##T##_##N(sl_##T x) { return x - (sl_##T##_##N){0}; }
 #define SL_IOTA(N)                                                                                \
   SL sl_i64_##N sl_iota_##N(void) {                                                               \
     sl_i64_##N v;                                                                                 \
@@ -17,15 +17,15 @@
     for (int l = 0; l < N; l++) v[l] = l;                                                         \
     return (sl_b8_##N)(v < (sl_u8)(n < N ? n : N)) & 1;                                           \
   }
-/* GCC takes lanes that are copied one by one for single numbers, and not for a vector; it keeps what
-   is in a register where the first lane has no value yet */
+/* a vector at the address of its first lane. GCC takes lanes that are copied one by one for single
+   numbers, and bytes that memcpy moves for a vector of another type, in a register of its own */
 #define SL_MOVE(T, M, N)                                                                          \
+  typedef M sl_##T##_##N##_placed                                                                 \
+      __attribute__((vector_size(sizeof(M) * N), aligned(sizeof(M)), may_alias));                 \
   SL sl_##T##_##N sl_vload_##T##_##N(const M *a) {                                                \
-    sl_##T##_##N v;                                                                               \
-    memcpy(&v, a, sizeof v);                                                                      \
-    return v;                                                                                     \
+    return *(const sl_##T##_##N##_placed *)a;                                                     \
   }                                                                                               \
-  SL void sl_vstore_##T##_##N(M *a, sl_##T##_##N v) { memcpy(a, &v, sizeof v); }
+  SL void sl_vstore_##T##_##N(M *a, sl_##T##_##N v) { *(sl_##T##_##N##_placed *)a = v; }
 #define SL_ROUND(T, M, N, GET, PUT)                                                               \
   SL sl_##T##_##N sl_vload_##T##_##N(const M *a) {                                                \
     sl_##T##_##N v;                                                                               \
@@ -126,11 +126,6 @@
     for (int l = 0; l < N; l++) v[l] = sl_##F##_##G(a[l], b[l]);                                  \
     return v;                                                                                     \
   }
-#define SL_EXTREME(F, OP, T, N)                                                                   \
-  SL sl_##T##_##N sl_##F##_##T##_##N(sl_##T##_##N a, sl_##T##_##N b) {                            \
-    __typeof__(a OP b) m = (b OP a) | (b != b);                                                   \
-    return (sl_##T##_##N)(((__typeof__(m))b & m) | ((__typeof__(m))a & ~m));                      \
-  }
 #define SL_MAP3(F, T, G, N)                                                                       \
   SL sl_##T##_##N sl_##F##_##T##_##N(sl_##T##_##N a, sl_##T##_##N b, sl_##T##_##N c) {            \
     sl_##T##_##N v;                                                                               \
@@ -161,7 +156,7 @@
   }
 #define SL_ABSOLUTE(T, N)                                                                         \
   SL sl_##T##_##N sl_absolute_##T##_##N(sl_##T##_##N a) {                                         \
-    __typeof__(a == a) sign = (__typeof__(a == a))(-(sl_##T##_##N){});                            \
+    __typeof__(a == a) sign = (__typeof__(a == a))(-(sl_##T##_##N){0});                           \
     return (sl_##T##_##N)((__typeof__(sign))a & ~sign);                                           \
   }
 #define SL_MAGNITUDE(T, N)                                                                        \
@@ -171,7 +166,7 @@
   }
 #define SL_COPYSIGN(T, N)                                                                         \
   SL sl_##T##_##N sl_copysign_##T##_##N(sl_##T##_##N a, sl_##T##_##N b) {                         \
-    __typeof__(a == b) sign = (__typeof__(a == b))(-(sl_##T##_##N){});                            \
+    __typeof__(a == b) sign = (__typeof__(a == b))(-(sl_##T##_##N){0});                           \
     return (sl_##T##_##N)(((__typeof__(sign))a & ~sign) | ((__typeof__(sign))b & sign));          \
   }
 /* x * 2**n, where shifted is n + 12582912: in two factors, which overflow where the result does */
