@@ -122,6 +122,27 @@ def test_masks_of_the_first_lanes(test: str) -> None:
 
 @pytest.mark.slow
 @needs_compiler
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64", "float16"])
+def test_loads_and_stores_of_a_known_number_of_first_lanes(dtype: str) -> None:
+    for n in range(17, 32):
+        A = sl.placeholder((n,), dtype, name="A")
+        C = sl.compute((n,), lambda i: A[i] * 2 + 1, name="C")
+        s = sl.schedule(C)
+        outer, inner = s[C].split(C.op.axis[0], factor=16, tail="guard")
+        s[C].unroll(outer)
+        s[C].vectorize(inner)
+        f = sl.build(s, [A, C], target="c")
+        if dtype == "int8":
+            assert f"sl_vstore_first_{n - 16}_i8_16(C + 16, " in f.source
+            assert "sl_b8_16 m" not in f.source
+        a = np.arange(n + 1).astype(dtype)
+        out = np.zeros(n + 1, dtype)
+        f(a[:n], out[:n])
+        np.testing.assert_array_equal(out, np.append(a[:n] * 2 + 1, 0))
+
+
+@pytest.mark.slow
+@needs_compiler
 def test_masks_by_any_number_of_an_array() -> None:
     limits = np.iinfo("int64")
     L, n = sl.placeholder((1,), "int64", name="L"), 21

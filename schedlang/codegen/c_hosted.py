@@ -89,7 +89,8 @@ class ProgramPrinter(Printer):
         """Return the statements of a parallel loop, and keep the function of its body."""
         self.loops += 1
         task, index, number = f"sl_task_{self.loops}", loop.index.name, loop.number
-        fields = {named.name: self.declared(named) for named in _taken(loop)}
+        taken = [named for named in _taken(loop) if not self.is_unread(named.name)]
+        fields = {named.name: self.declared(named) for named in taken}
         outer, self.failure = self.failure, "{ sl_given->sl_failed = 1; return; }"
         body = self.body(loop.body, 1, {*known, index})
         self.failure = outer

@@ -10,7 +10,7 @@ from schedlang.codegen.c_externs import CExterns, c_externs
 from schedlang.codegen.c_lanes import in_register
 from schedlang.codegen.c_masks import first_lanes
 from schedlang.codegen.c_streams import streams_together
-from schedlang.codegen.c_values import TAGS, ValuePrinter, memory, short
+from schedlang.codegen.c_values import TAGS, ValuePrinter, first_mask, memory, short
 from schedlang.codegen.listing import Line, Listing, join_parts, plain
 from schedlang.compute.extern_op import ExternFunction
 from schedlang.machine import nodes as m
@@ -115,6 +115,10 @@ class Printer(ValuePrinter):
         name = self.names.get(function.name, function.name)
         return f"{static}void {name}({', '.join(listed) or 'void'}) {{"
 
+    def is_unread(self, name: str) -> bool:
+        """Return whether a register is a mask that only loads and stores of first lanes take."""
+        return name in self.first and not self.uses[name]
+
     def declared(self, parameter: Array | Reg, apart: bool = False) -> str:
         """Return the declaration of a parameter, an array that is ``apart`` from the others."""
         if isinstance(parameter, Reg):
@@ -167,6 +171,8 @@ class Printer(ValuePrinter):
         if isinstance(stmt, m.Hint):
             fence = [Line(f"{margin}sl_{stmt.name}();", number)]
             return fence if stmt.name == "stream_fence" else []
+        if isinstance(stmt, m.Let) and self.is_unread(stmt.reg.name):
+            return []
         text = f"{margin}{self._line(stmt, known)};" + _note(getattr(stmt, "note", ""))
         return [Line(text, number)]
 
@@ -256,9 +262,15 @@ def _first_lanes(body: Body) -> dict[str, int]:
 
 
 def _uses(body: Body) -> Counter[str]:
-    """Return how many values read each register."""
-    read = (v for stmt, _ in walk(body) for root in values(stmt) for v in parts(root))
-    return Counter(v.name for v in read if isinstance(v, Reg))
+    """Return how many values read each register, without those that take known first lanes."""
+    first = _first_lanes(body)
+    uses: Counter[str] = Counter()
+    for stmt, _ in walk(body):
+        inside = [v for root in values(stmt) for v in parts(root)]
+        uses.update(v.name for v in inside if isinstance(v, Reg))
+        accesses = [v for v in (stmt, *inside) if isinstance(v, (m.Load, m.Store))]
+        uses.subtract(name for a in accesses if (name := first_mask(a)) in first)
+    return uses
 
 
 def _note(note: str) -> str:

@@ -111,9 +111,10 @@ class ValuePrinter:
         It takes no mask. The name of others is empty.
         """
         mask, dtype = access.mask, access.array.dtype
-        if access.how not in ("vload_masked", "vstore_masked") or mask is None or short(dtype):
+        if mask is None or not _takes_first_lanes(access):
             return ""
-        count = self.first.get(mask.name, 0) if isinstance(mask, Reg) else first_lanes(mask)
+        name = first_mask(access)
+        count = self.first.get(name, 0) if name else first_lanes(mask)
         if not count:
             return ""
         kind, element, lanes = TAGS[dtype], memory(dtype), mask.type.lanes
@@ -362,6 +363,17 @@ def _constant(value: Value) -> Any:
     """Return the number that a value is, in every lane; ``None`` for others."""
     inner = value.a if isinstance(value, m.Splat) else value
     return inner.value if isinstance(inner, Num) else None
+
+
+def _takes_first_lanes(access: m.Load | m.Store) -> bool:
+    """Return whether a masked load or store has a form for known first lanes."""
+    return access.how in ("vload_masked", "vstore_masked") and not short(access.array.dtype)
+
+
+def first_mask(access: m.Load | m.Store) -> str:
+    """Return the name of the register that is the mask of such a load or store, or an empty one."""
+    mask = access.mask
+    return mask.name if isinstance(mask, Reg) and _takes_first_lanes(access) else ""
 
 
 def memory(dtype: str) -> str:
