@@ -126,7 +126,7 @@ def test_masks_of_the_first_lanes(test: str) -> None:
 def test_loads_and_stores_of_a_known_number_of_first_lanes(dtype: str) -> None:
     for n in range(17, 32):
         A = sl.placeholder((n,), dtype, name="A")
-        C = sl.compute((n,), lambda i: A[i] * 2 + 1, name="C")
+        C = sl.compute((n,), lambda i, A=A: A[i] * 2 + 1, name="C")
         s = sl.schedule(C)
         outer, inner = s[C].split(C.op.axis[0], factor=16, tail="guard")
         s[C].unroll(outer)

@@ -12,11 +12,12 @@ import pytest
 
 import schedlang as sl
 from schedlang.runtime.c_toolchain import toolchain
-from tests.cross_programs import ARM, WARNINGS, needs_zig
+from tests.cross_programs import ARM, needs_zig
 from tests.test_c_program import COMPILER, scaled_product
 from tests.test_c_target import in_lanes
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
+WARNINGS = ("-Wall", "-Wextra", "-pedantic", "-Werror")
 DTYPES = ["float16", "bfloat16", "float32", "float64", "int8", "uint8", "int32", "int64", "uint64"]
 DTYPES_OF_MATH = ["float16", "bfloat16", "float32", "float64"]
 
