@@ -240,14 +240,13 @@ class Trace:
 
     def all_conditions(self) -> list[Any]:
         """Return the conditions of this trace and of those around it, the outermost first."""
-        traces = [*self.around_all()][::-1]
-        return [test for trace in (*traces, self) for test in trace.conditions]
+        traces = (*reversed([*self.around_all()]), self)
+        return [test for trace in traces for test in trace.conditions]
 
     @property
     def outermost(self) -> Trace:
         """The trace of the function itself."""
-        *_, outermost = self, *self.around_all()
-        return outermost
+        return [self, *self.around_all()][-1]
 
     def point(self) -> Any:
         """Return what :meth:`go_back` needs."""
