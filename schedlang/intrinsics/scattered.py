@@ -9,6 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from schedlang.intrinsics.masked import masked_load, masked_store
 from schedlang.intrinsics.memory import (
     I32,
     from_memory,
@@ -68,9 +69,7 @@ def masked_load_intrinsic(array: types.Type, mask: types.Type, half: bool) -> An
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         raw = memory_type(vec, half)
         ptr = base_pointer(context, builder, array, args[0], args[1])
-        ptr = builder.bitcast(ptr, raw.as_pointer())
-        operands = [ptr, I32(size_of(vec, half)), args[2], ir.Constant(raw, None)]
-        loaded = call_llvm(builder, "masked.load", raw, operands, raw, ptr.type)
+        loaded = masked_load(context, builder, ptr, size_of(vec, half), args[2], raw)
         return from_memory(context, builder, loaded, vec, half)
 
     return vec(array, types.intp, mask), codegen
@@ -84,9 +83,7 @@ def masked_store_intrinsic(array: types.Type, v: types.Type, mask: types.Type, h
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         raw = to_memory(builder, args[2], v, half)
         ptr = base_pointer(context, builder, array, args[0], args[1])
-        ptr = builder.bitcast(ptr, raw.type.as_pointer())
-        operands = [raw, ptr, I32(size_of(v, half)), args[3]]
-        call_llvm(builder, "masked.store", ir.VoidType(), operands, raw.type, ptr.type)
+        masked_store(context, builder, raw, ptr, size_of(v, half), args[3])
         return context.get_dummy_value()
 
     return types.void(array, types.intp, v, mask), codegen
@@ -215,9 +212,7 @@ def strided_masked_intrinsic(
             where = builder.shuffle_vector(args[3], never, order)
             off = builder.add(args[1], ir.IntType(64)(start))
             ptr = base_pointer(context, builder, array, args[0], off)
-            ptr = builder.bitcast(ptr, raw_type.as_pointer())
-            operands = [ptr, I32(size_of(vec, half)), where, ir.Constant(raw_type, None)]
-            return call_llvm(builder, "masked.load", raw_type, operands, raw_type, ptr.type)
+            return masked_load(context, builder, ptr, size_of(vec, half), where, raw_type)
 
         raw = load_by_shuffles(builder, step, vec.lanes, part)
         return from_memory(context, builder, raw, vec, half)
@@ -238,13 +233,11 @@ def shuffled_load_intrinsic(array: types.Type, order: types.Type, half: bool) ->
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         raw = memory_type(vec, half)
         ptr = base_pointer(context, builder, array, args[0], args[1])
-        ptr = builder.bitcast(ptr, raw.as_pointer())
         # elements past the last one needed may be past the end of the array
         read = ir.Constant(
             ir.VectorType(ir.IntType(1), lanes), [int(i <= max(distances)) for i in range(lanes)]
         )
-        operands = [ptr, I32(size_of(vec, half)), read, ir.Constant(raw, None)]
-        loaded = call_llvm(builder, "masked.load", raw, operands, raw, ptr.type)
+        loaded = masked_load(context, builder, ptr, size_of(vec, half), read, raw)
         lane = ir.Constant(ir.VectorType(I32, lanes), distances)
         shuffled = builder.shuffle_vector(loaded, ir.Constant(raw, ir.Undefined), lane)
         return from_memory(context, builder, shuffled, vec, half)
@@ -283,9 +276,7 @@ def strided_store_intrinsic(
         mask = ir.VectorType(ir.IntType(1), count)
         where = ir.Constant(mask, [int(i % step == 0) for i in range(count)])
         ptr = pointer(context, builder, array, args[0], args[1])
-        ptr = builder.bitcast(ptr, wide.type.as_pointer())
-        operands = [wide, ptr, I32(size_of(v, half)), where]
-        call_llvm(builder, "masked.store", ir.VoidType(), operands, wide.type, ptr.type)
+        masked_store(context, builder, wide, ptr, size_of(v, half), where)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, stride if spread else types.intp, v), codegen

@@ -22,7 +22,7 @@ PACKAGE = "schedlang.intrinsics.cpu"
 # in order of dependence: each module imports only from the ones before it
 SHARED = (
     "simd", "operators", "elementary", "predicates", "lanes", "half", "bfloat", "bits", "saturated",
-    "memory", "scratch", "scattered", "transposed", "hints", "instructions",
+    "memory", "scratch", "masked", "scattered", "transposed", "hints", "instructions",
 )  # fmt: skip
 MODULES = (*SHARED, "cpu/clock", "cpu/conditional", "cpu/denormals", "cpu/extern", "cpu/foreign",
            "cpu/libm", "cpu/scaling", "cpu/tables", "cpu/vmath")  # fmt: skip
