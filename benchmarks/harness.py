@@ -118,7 +118,7 @@ def speeds_beside(rows: Sequence[Row], base: str) -> dict[str, dict[str, float]]
 
 def main(
     title: str,
-    cases: Iterable[Case],
+    cases: Iterable[Case] | Callable[[argparse.Namespace], Iterable[Case]],
     columns: Sequence[Column] = (),
     ceilings: Callable[[], dict[str, float]] | None = None,
     arguments: Sequence[str] | None = None,
@@ -126,15 +126,19 @@ def main(
     plot: Callable[[Sequence[Row], Path], None] | None = None,
     rounds: int = ROUNDS,
     about: Mapping[str, str] | None = None,
+    own: argparse.ArgumentParser | None = None,
 ) -> int:
     """Measure the chosen cases, print the table row by row, write the JSON, return the exit status.
 
     The status is 1 if a result is wrong. The table marks a row over its ``limit``. A run that
     ``--minutes`` ends early goes on with ``--resume`` from the rows in the JSON. ``summary``
     returns the last lines. ``plot`` adds the option ``--plot FILE``. ``about`` holds further facts
-    about the machine.
+    about the machine. ``own`` has further options, without a help of its own; a function ``cases``
+    takes them all, and raises ``ValueError`` for what is wrong.
     """
-    parser = argparse.ArgumentParser(description=title)
+    parser = argparse.ArgumentParser(
+        prog=own.prog if own else None, description=title, parents=[own] if own else []
+    )
     parser.add_argument("--only", metavar="PATTERN", default="", help="a regular expression on "
                         "'work implementation'")  # fmt: skip
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the rows there")
@@ -152,6 +156,11 @@ def main(
     if options.processor_time:
         clock.take_processor_time()
         about = {**(about or {}), "clock": "processor time of one thread"}
+    if callable(cases):
+        try:
+            cases = cases(options)
+        except ValueError as error:
+            parser.error(str(error))
     pattern = re.compile(options.only, re.IGNORECASE)
     chosen = [c for c in cases if pattern.search(f"{c.work} {c.implementation}")]
     if not chosen:

@@ -305,14 +305,21 @@ COLUMNS = (
     Column("first call", _first_call),
 )
 
+
+def chosen(options: argparse.Namespace) -> Iterator[Case]:
+    """Return the cases of a clone, or else of our programs; raise ``ValueError`` for no clone."""
+    if options.suite is None:
+        return cases()
+    return suite_cases(Suite(options.suite.resolve(), options.preset))
+
+
+def run_all(given: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.npbench", add_help=False)
+    parser.add_argument("--suite", metavar="CLONE", type=Path, help="run NPBench's own programs "
+                        "from a clone of spcl/npbench")  # fmt: skip
+    parser.add_argument("--preset", default="S", choices=PRESETS, help="their sizes")
+    return main("NPBench's programs", chosen, COLUMNS, arguments=given, summary=summary, own=parser)
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--suite", metavar="CLONE", type=Path)
-    parser.add_argument("--preset", default="S", choices=PRESETS)
-    options, others = parser.parse_known_args()
-    try:
-        suite = options.suite and Suite(options.suite.resolve(), options.preset)
-    except ValueError as error:
-        parser.error(str(error))
-    chosen = suite_cases(suite) if suite else cases()
-    sys.exit(main("NPBench's programs", chosen, COLUMNS, arguments=others, summary=summary))
+    sys.exit(run_all())

@@ -209,16 +209,13 @@ def summary(rows: Sequence[Row]) -> str:
 
 def run_all(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.npbench_gradients", add_help=False)
-    parser.add_argument("--suite", metavar="CLONE", type=Path, required=True)
-    parser.add_argument("--preset", default="S", choices=PRESETS)
-    options, rest = parser.parse_known_args(given)
-    try:
-        suite = Suite(options.suite.resolve(), options.preset)
-    except ValueError as error:
-        parser.error(str(error))
+    parser.add_argument("--suite", metavar="CLONE", type=Path, required=True,
+                        help="a clone of spcl/npbench")  # fmt: skip
+    parser.add_argument("--preset", default="S", choices=PRESETS, help="the sizes of its programs")
     columns = [Column(f"of {peer}", partial(_of, peer)) for peer in PEERS]
-    return main("gradients of NPBench's programs, one thread", cases(suite), columns,
-                arguments=rest, summary=summary)  # fmt: skip
+    return main("gradients of NPBench's programs, one thread",
+                lambda options: cases(Suite(options.suite.resolve(), options.preset)), columns,
+                arguments=given, summary=summary, own=parser)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from benchmarks import npbench, npbench_gradients
 from benchmarks.computations.npbench import programs
 from benchmarks.computations.npbench_losses import loss_of
 from benchmarks.computations.npbench_suite import Suite
@@ -103,6 +104,17 @@ def test_what_is_no_clone(tmp_path):
         Suite(tmp_path, "S")
     with pytest.raises(ValueError, match="--preset T: NPBench has S, M, L, paper"):
         Suite(tmp_path, "T")
+
+
+@pytest.mark.parametrize("benchmark", [npbench, npbench_gradients])
+def test_options_of_a_clone(benchmark, tmp_path, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        benchmark.run_all(["--help"])
+    text = capsys.readouterr().out
+    assert all(option in text for option in ("--suite CLONE", "--preset {S,M,", "--only PATTERN"))
+    with pytest.raises(SystemExit, match="2"):
+        benchmark.run_all(["--suite", str(tmp_path)])
+    assert "a clone of spcl/npbench has a folder bench_info" in capsys.readouterr().err
 
 
 def test_gradients_of_a_clone(clone):
