@@ -90,8 +90,16 @@ def like(x: Any, kept: Any) -> Any:
     return x * a + torch.ones_like(kept.numbers)
 
 
+def like_columns(x: Any, kept: Any) -> Any:
+    """Write into copies: zeros like a transposed tensor are transposed in memory, too."""
+    a = torch.zeros_like(x.t())
+    a.reshape(-1)[1] = 5
+    a.contiguous()[2] = 7
+    return x + a
+
+
 FUNCTIONS = (windows, read_between, view_before, value_before, input_into, buffer_into,
-             parts_of_one, returned, like)  # fmt: skip
+             parts_of_one, returned, like, like_columns)  # fmt: skip
 
 
 def module_of(function: Callable[..., Any]) -> Any:
@@ -116,6 +124,22 @@ def test_a_random_mask_is_refused() -> None:
 
     with pytest.raises(FrontendError, match="rand"):
         from_torch(module_of(forward), (torch.zeros(4, 4),))
+
+
+def test_a_tensor_of_the_module_that_changes_is_refused() -> None:
+    """A plain attribute, which PyTorch exports as a constant: the next call reads it again."""
+
+    class Counter(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls = torch.zeros(4)
+
+        def forward(self, x: Any) -> Any:
+            self.calls[0] += 1
+            return x + self.calls
+
+    with pytest.raises(FrontendError, match="forward changes the tensor calls"):
+        from_torch(Counter().eval(), (torch.zeros(4, 4),))
 
 
 def test_a_mask_of_a_symbolic_batch() -> None:

@@ -45,6 +45,21 @@ class Squeezed(torch.nn.Module):  # type: ignore[misc, name-defined]
         return (x * 3).squeeze(0)
 
 
+class SqueezedInPlace(torch.nn.Module):  # type: ignore[misc, name-defined]
+    def forward(self, x: Any) -> Any:
+        return (x * 3).squeeze_(0)
+
+
+class OfOneElement(torch.nn.Module):  # type: ignore[misc, name-defined]
+    def forward(self, x: Any) -> Any:
+        return x * 2 if x.numel() == 1 else x * 3
+
+
+class OfNone(torch.nn.Module):  # type: ignore[misc, name-defined]
+    def forward(self, x: Any) -> Any:
+        return torch.zeros(1, 4) if x.shape[0] == 0 else x * 3
+
+
 class WithoutBranch(torch.nn.Module):  # type: ignore[misc, name-defined]
     def forward(self, x: Any) -> Any:
         return x * 3 if x.shape[0] < 1 or x.shape[1] == 4 else x
@@ -93,7 +108,13 @@ def test_a_branch_that_a_bound_chooses_is_all_that_runs(
 
 
 @pytest.mark.parametrize(
-    "module", [OfOne(), pytest.param(Squeezed(), marks=pytest.mark.slow)], ids=["if", "squeeze"]
+    "module",
+    [
+        OfOne(),
+        pytest.param(Squeezed(), marks=pytest.mark.slow),
+        pytest.param(SqueezedInPlace(), marks=pytest.mark.slow),
+    ],
+    ids=["if", "squeeze", "squeeze in place"],
 )
 def test_a_branch_for_one_that_pytorch_leaves_out(module: Any) -> None:
     """PyTorch takes symbolic sizes for 2 or more, and exports no guard."""
@@ -108,6 +129,23 @@ def test_a_branch_for_one_that_pytorch_leaves_out(module: Any) -> None:
     told = r"size t at test_torch_size_bounds.py:\d+: .*: t of 1 takes another branch there"
     with pytest.raises(FrontendError, match=told):
         from_torch(module, (own,))
+
+
+def test_a_branch_for_zero() -> None:
+    model = from_torch(OfNone(), (torch.ones(5, 4),), batch="n")
+    for count in (1, 2, 5):
+        assert np.array_equal(model.reference(rows(count)), rows(count) * 3)
+    with pytest.raises(CallError, match="n is 0, but n must be 1 or more"):
+        model.reference(rows(0))
+
+
+@pytest.mark.slow
+def test_a_branch_for_one_element() -> None:
+    dims = [{0: Dim("h"), 1: Dim("w")}]
+    model = from_torch(OfOneElement(), (torch.ones(5, 4),), dynamic_shapes=dims)
+    assert np.array_equal(model.reference(rows(2)), rows(2) * 3)
+    with pytest.raises(CallError, match="must be 2 or more"):
+        model.reference(rows(1)[:, :1])
 
 
 def test_a_module_without_a_branch_for_one_takes_one() -> None:

@@ -64,6 +64,24 @@ def test_an_image_of_any_size_is_resized(module: Any) -> None:
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize(
+    "options, shape, sizes",
+    [
+        # 26 pixels times 11/13 have a step that rounds, and 13 have none
+        ({"scale_factor": 11 / 13}, (1, 2, 26, 13), None),
+        pytest.param(
+            {"scale_factor": (11 / 13, 0.2)}, (1, 2, 26, 10), None, marks=pytest.mark.slow
+        ),
+        ({"scale_factor": (0.1, 2), "mode": "nearest-exact"}, (1, 2, 20, 5), [{3: "w"}]),
+    ],
+)
+def test_factors_that_floats_do_not_hold(options: Any, shape: Any, sizes: Any) -> None:
+    module = Resized(**options)
+    x = torch.arange(float(np.prod(shape))).reshape(shape)
+    model = from_torch(module, (x,), dynamic_shapes=sizes)
+    assert np.array_equal(model.reference(x.numpy()), module(x).numpy())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{"scale_factor": 3}, {"scale_factor": 1.5, "mode": "bilinear"}]

@@ -1,13 +1,13 @@
 """The sizes at which a module takes other branches than those that PyTorch exports.
 
-PyTorch assumes that a symbolic size is 2 or more. Where ``forward`` compares such a size with 1,
-the exported program has one of the branches and no guard.
+PyTorch assumes that a symbolic size is 2 or more. Where ``forward`` compares such a size with 0 or
+1, the exported program has one of the branches and no guard.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +19,14 @@ from schedlang.frontend.torch.lines import line_of, line_of_call
 
 # the least extent that PyTorch assumes for a symbolic size
 _ASSUMED = 2
-_SQUEEZES = ("aten.squeeze.dim", "aten.squeeze.dims", "aten.squeeze.default")
+_RELATIONS = {
+    "__eq__": "Eq", "__ne__": "Ne", "__lt__": "Lt", "__le__": "Le", "__gt__": "Gt", "__ge__": "Ge",
+}  # fmt: skip
+_SQUEEZES = tuple(
+    f"aten.{name}.{overload}"
+    for name in ("squeeze", "squeeze_")
+    for overload in ("dim", "dims", "default")
+)
 
 
 @dataclass(frozen=True)
@@ -38,53 +45,79 @@ def recorded_comparisons() -> Iterator[list[Comparison]]:
 
     comparisons: list[Comparison] = []
     symbolic: Any = torch.SymBool
-    evaluate = symbolic.__bool__
-
-    def recorded(value: Any) -> bool:
-        outcome = evaluate(value)
-        line = line_of_call(sys._getframe(1))
-        if line:
-            comparisons.append(Comparison(value.node.expr, outcome, line))
-        return outcome
-
-    # as a function of PyTorch's file: PyTorch tells errors the line of the first other file
-    recorded.__code__ = recorded.__code__.replace(co_filename=evaluate.__code__.co_filename)
-    symbolic.__bool__ = recorded
+    before = [
+        (symbolic, "__bool__", symbolic.__bool__),
+        *((torch.SymInt, name, getattr(torch.SymInt, name)) for name in _RELATIONS),
+    ]
     try:
+        for kind, name, method in before:
+            recorded = _recorded(method, name, comparisons)
+            # as a function of PyTorch's file: PyTorch tells errors the line of the first other file
+            path = symbolic.__bool__.__code__.co_filename
+            recorded.__code__ = recorded.__code__.replace(co_filename=path)
+            setattr(kind, name, recorded)
         yield comparisons
     finally:
-        symbolic.__bool__ = evaluate
+        for kind, name, method in before:
+            setattr(kind, name, method)
+
+
+def _recorded(method: Callable[..., Any], name: str, comparisons: list[Comparison]) -> Any:
+    """Return a method of a symbolic size or bool that also adds to ``comparisons``."""
+    import sympy
+    import torch
+
+    def add(expression: Any, outcome: bool, frame: Any) -> None:
+        line = line_of_call(frame)
+        if line:
+            comparisons.append(Comparison(expression, outcome, line))
+
+    def truth(value: Any) -> bool:
+        outcome = method(value)
+        add(value.node.expr, outcome, sys._getframe(1))
+        return outcome
+
+    def relation(size: Any, other: Any) -> Any:
+        result = method(size, other)
+        outcome = result.node.expr if isinstance(result, torch.SymBool) else None
+        # to SymPy a size is positive, so that it forgets comparisons with 0
+        if outcome is sympy.true or outcome is sympy.false:
+            kind = getattr(sympy, _RELATIONS[name])
+            operands = (getattr(getattr(v, "node", None), "expr", v) for v in (size, other))
+            add(kind(*operands, evaluate=False), bool(outcome), sys._getframe(1))
+        return result
+
+    return relation if name in _RELATIONS else truth
 
 
 def with_assumed_bounds(
     program: Any, examples: Examples, comparisons: Sequence[Comparison]
 ) -> Examples:
-    """Return the examples, with bounds for sizes at which 1 would take another branch.
+    """Return the examples, with bounds for sizes of which 0 or 1 would take another branch.
 
     Raises :class:`~schedlang.errors.FrontendError` where such a size is the user's own ``sl.var``.
     """
-    symbols = _symbols(program, examples)
-    lines: dict[Var, str] = {}
-    for symbol, size in symbols.items():
-        if (size.least or 0) < _ASSUMED:
-            line = _line_of_other_branch(program, symbol, comparisons)
-            if line:
-                lines[size] = line
-    if not lines:
-        return examples
     own = {size for tensor in examples.declared.values() for size in tensor.shape}
-    for size, line in lines.items():
-        if size in own:
-            raise FrontendError(
-                explain(
-                    f"from_torch with the symbolic size {size.name} at {line}",
-                    f"{size.name} of 1 takes another branch there, and PyTorch keeps the one of "
-                    f"{_ASSUMED} or more",
-                    f"Give a number as this extent of the input, and Dim({size.name!r}, "
-                    f"min={_ASSUMED}) in dynamic_shapes.",
+    bounded: dict[Var, Var] = {}
+    for symbol, size in _symbols(program, examples).items():
+        for extent in reversed(range(size.least or 0, _ASSUMED)):
+            line = _line_of_other_branch(program, symbol, extent, comparisons)
+            if not line:
+                continue
+            if size in own:
+                raise FrontendError(
+                    explain(
+                        f"from_torch with the symbolic size {size.name} at {line}",
+                        f"{size.name} of {extent} takes another branch there, and PyTorch keeps "
+                        f"the one of {_ASSUMED} or more",
+                        f"Give a number as this extent of the input, and Dim({size.name!r}, "
+                        f"min={extent + 1}) in dynamic_shapes.",
+                    )
                 )
-            )
-    bounded = {size: replace(size, least=_ASSUMED) for size in lines}
+            bounded[size] = replace(size, least=extent + 1)
+            break
+    if not bounded:
+        return examples
     return replace(examples, sizes=_bounded(examples.sizes, bounded))
 
 
@@ -103,18 +136,33 @@ def _symbols(program: Any, examples: Examples) -> dict[Any, Var]:
     return symbols
 
 
-def _line_of_other_branch(program: Any, symbol: Any, comparisons: Sequence[Comparison]) -> str:
-    """Return the user's line that does something else where ``symbol`` is 1; "" without one."""
+def _line_of_other_branch(
+    program: Any, symbol: Any, extent: int, comparisons: Sequence[Comparison]
+) -> str:
+    """Return the user's line that does something else where ``symbol`` is ``extent``; or ""."""
     for one in comparisons:
-        outcome = getattr(one.expression, "subs", lambda *_: None)({symbol: 1})
-        if outcome in (True, False) and bool(outcome) != one.outcome:
-            return one.line
+        symbols = getattr(one.expression, "free_symbols", ())
+        if symbol not in symbols:
+            continue
+        # a product of sizes may be 1 only where all of them are
+        for sizes in ({symbol: extent}, dict.fromkeys(symbols, extent)):
+            outcome = _at(one.expression, sizes)
+            if outcome in (True, False) and bool(outcome) != one.outcome:
+                return one.line
     for node in program.graph.nodes:
         if str(node.target) in _SQUEEZES and any(
-            expression.subs({symbol: 1}) == 1 for expression in _squeezed(node)
+            _at(expression, {symbol: extent}) == 1 for expression in _squeezed(node)
         ):
             return line_of(node) or str(node.target)
     return ""
+
+
+def _at(expression: Any, sizes: Mapping[Any, int]) -> Any:
+    """Return the value of an expression of PyTorch; ``None`` where it divides by 0, or below 0."""
+    try:
+        return expression.subs(sizes)
+    except (AssertionError, ZeroDivisionError):
+        return None
 
 
 def _squeezed(node: Any) -> list[Any]:

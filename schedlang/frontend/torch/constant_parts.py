@@ -39,7 +39,8 @@ def constant_parts(program: Any, has_form: Callable[[Any], bool]) -> ConstantPar
     values = _constants(program)
     parts: set[Any] = set()
     written: set[int] = set()
-    read: set[int] = set()
+    # the next call of the module reads its constants again
+    read = {p for value in values.values() for p in _places(value)}
     for node in program.graph.nodes:
         if node.op == "placeholder":
             continue
@@ -97,11 +98,13 @@ def _is_known(node: Any, values: dict[Any, Any]) -> bool:
 
 
 def _is_like(node: Any) -> bool:
-    """Return whether a call reads no element of its only operand, whose shape is known."""
+    """Return whether a call reads no element of its only operand, whose layout is known."""
     if word_of(node) not in _LIKE or len(node.all_input_nodes) != 1:
         return False
-    shape = getattr(node.args[0].meta.get("val"), "shape", (None,))
-    return all(isinstance(e, int) for e in shape)
+    like = node.args[0].meta.get("val")
+    if not hasattr(like, "stride"):
+        return False
+    return all(isinstance(e, int) for e in (*like.shape, *like.stride()))
 
 
 def _value(node: Any, values: dict[Any, Any]) -> Any:
@@ -113,9 +116,10 @@ def _value(node: Any, values: dict[Any, Any]) -> Any:
             return given
         if given in values:
             return values[given]
-        # one element in the place of all, since the call reads none
+        # any numbers, since the call reads none; its strides are those of the result, and whether
+        # a reshape of that is a view depends on them
         like = given.meta["val"]
-        return torch.empty((), dtype=like.dtype).expand(like.shape)
+        return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
 
     with torch.no_grad():
         value = node.target(*tree_map(operand, node.args), **tree_map(operand, dict(node.kwargs)))

@@ -84,6 +84,9 @@ def decompose(program: Any) -> Any:
         try:
             return program.run_decompositions(_decompositions())
         except Exception as error:
+            changed = re.match(r"Constant (\S+) is mutated", str(error))
+            if changed:
+                raise forward_changes("tensor", changed[1]) from error
             raise FrontendError(
                 explain(
                     "from_torch",
@@ -92,6 +95,17 @@ def decompose(program: Any) -> Any:
                     "Leave out of forward what is not an operation of PyTorch.",
                 )
             ) from error
+
+
+def forward_changes(what: str, name: str) -> FrontendError:
+    """Return the error of a module that changes its inputs, weights, buffers or other tensors."""
+    return FrontendError(
+        explain(
+            f"from_torch: forward changes the {what} {name}",
+            "a network is a function, which leaves everything else as it is",
+            f"Return the new value of {name}, and pass the old one as an input.",
+        )
+    )
 
 
 @cache
@@ -290,7 +304,10 @@ def _reason(text: str) -> str:
     """Return the line of a long error of PyTorch that says most."""
     lines = [line.strip(" -") for line in text.splitlines() if line.strip()]
     telling = next((line for line in lines if "guard" in line or "must" in line), "")
-    return first_line(telling or (lines[0] if lines else text))
+    # PyTorch's names of the sizes are of its arguments: L['args'][0].size()[0]
+    for name, size in re.findall(r"(\w+) = (L\[\S+\.size\(\)\[\d+\])", telling):
+        telling = telling.replace(f"{name} = {size}", name).replace(size, name)
+    return first_line(telling.rstrip(".") or (lines[0] if lines else text))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from schedlang.frontend.torch.branches import recorded_comparisons, with_assumed
 from schedlang.frontend.torch.constant_parts import ConstantParts, constant_parts
 from schedlang.frontend.torch.converting import Conversion, has_form
 from schedlang.frontend.torch.examples import Examples, examples_of, leaves
-from schedlang.frontend.torch.exporting import check_module, decompose, export
+from schedlang.frontend.torch.exporting import check_module, decompose, export, forward_changes
 from schedlang.frontend.torch.functional import make_functional
 from schedlang.frontend.torch.params import dtype_of, params_of
 from schedlang.signatures import public
@@ -40,8 +40,8 @@ def from_torch(
     dimension of every input the size ``n``. Placeholders may have sizes in any dimension, and
     ``dynamic_shapes`` declares the sizes of tensors in the form of ``torch.export``:
     ``{"x": {0: "n"}}``, or a ``torch.export.Dim`` with bounds in place of the name. Where
-    ``forward`` does something else for a size of 1, which PyTorch leaves out, the size is 2 or
-    more, and calls check it. The extra ``torch`` installs PyTorch.
+    ``forward`` does something else for a size of 0 or 1, which PyTorch leaves out, the size is
+    larger, and calls check it. The extra ``torch`` installs PyTorch.
 
     The result has the weights and buffers that the outputs need, copied, in their dtypes. Stages
     are named after the layers of the module: ``layer1_0_conv1``. ``structure`` is the tuple, list
@@ -213,10 +213,4 @@ def _check_mutations(signature: Any) -> None:
         if "MUTATION" in spec.kind.name:
             kinds = {"INPUT": "input", "PARAMETER": "weight"}
             what = next((w for kind, w in kinds.items() if kind in spec.kind.name), "buffer")
-            raise FrontendError(
-                explain(
-                    f"from_torch: forward changes the {what} {spec.target}",
-                    "a network is a function, which leaves everything else as it is",
-                    f"Return the new value of {spec.target}, and pass the old one as an input.",
-                )
-            )
+            raise forward_changes(what, spec.target)

@@ -139,8 +139,12 @@ def _resize(
     factors = _factors(scales, count)
     size, steps = check_factors(call, x, factors, output_size), None
     if mode != "align_corners" and _symbolic(size):
-        # a size that is rounded down does not tell the factor
-        steps = [None if output_size is not None else factor for factor in factors]
+        # a size that is rounded down does not tell the factor; two numbers tell it exactly, where
+        # the float 0.2 is not 1/5
+        steps = [
+            None if output_size is not None or isinstance(new, int) else factor
+            for factor, new in zip(factors, size)
+        ]
     return RESIZES[count](
         x, None, size, LAYOUTS[count], method, mode, rounding, bicubic_alpha=-0.75, scales=steps
     )
@@ -217,8 +221,9 @@ def _rounds(own: Any, new: Any, factor: Any) -> bool:
 def _pixel(at: Axis, own: Any, new: Any, factor: Any) -> Expr:
     """Return the pixel of output ``at``, as PyTorch rounds it where that matters."""
     if not _rounds(own, new, factor):
-        exact = None if factor is None else Fraction(factor)
-        return at * own // new if exact is None else at * exact.denominator // exact.numerator
+        # a symbolic extent that is rounded down does not tell its factor, which is a power of two
+        exact = Fraction(factor) if _symbolic((own, new)) else Fraction(new, own)
+        return at * exact.denominator // exact.numerator
     step = _step(own, new, factor)
     place = cast(at, "float32") * (const(step, "float32") if isinstance(step, float) else step)
     return call_of("min", cast(call_of("floor", place), "int64"), own - 1)
