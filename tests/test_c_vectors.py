@@ -141,6 +141,21 @@ def test_loads_and_stores_of_a_known_number_of_first_lanes(dtype: str) -> None:
         np.testing.assert_array_equal(out, np.append(a[:n] * 2 + 1, 0))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_vectors_stay_in_registers_for_several_products_only(dtype: str) -> None:
+    A, B = (sl.placeholder((4, 8), dtype, name=name) for name in "AB")
+    C = sl.compute(
+        (4, 8),
+        lambda i, j: (A[i, j] * A[i, j] + B[i, j], A[i, j] + B[i, j] * B[0, j]),
+        name="C",
+    )
+    source = sl.build(in_lanes(C[0], 8), [A, B, *C], target="c").source
+    assert "sl_in_register" not in source
+    D = sl.compute((4, 8), lambda i, j: A[i, j] * B[i, 0] + A[i, j] * B[i, 1] + B[i, j], name="D")
+    source = sl.build(in_lanes(D, 8), [A, B, D], target=sl.Target("c", vector_bytes=32)).source
+    assert set(re.findall(r"= sl_in_register_\w+\(sl_vload_\w+\((\w)", source)) == {"A"}
+
+
 @pytest.mark.slow
 @needs_compiler
 def test_masks_by_any_number_of_an_array() -> None:

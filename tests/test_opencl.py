@@ -90,6 +90,25 @@ def test_a_file_has_the_helpers_that_it_uses() -> None:
     assert "sl_quotient" in built(gemm(16, 16, 16, vector=4)).source
 
 
+@pytest.mark.parametrize("offset", [0, 1])
+def test_vectors_that_two_products_read(offset: int) -> None:
+    A = sl.placeholder((8, 9), name="A")
+    B = sl.compute(
+        (8, 8),
+        lambda i, j: A[i, j + offset] * A[i, 0] + A[i, j + offset] * A[i, 2],
+        name="B",
+    )
+    s = sl.schedule(B)
+    i, j = B.op.axis
+    outer, inner = s[B].split(j, factor=4)
+    s[B].bind(i, "blockIdx.x")
+    s[B].bind(outer, "threadIdx.x")
+    s[B].vectorize(inner)
+    source = sl.build(s, [A, B], target="opencl").source
+    assert "float4 t = vload4(0, " in source
+    assert not re.search(r"\bsl_|asm", source)
+
+
 def test_lines_have_their_statements() -> None:
     f = built(scaled())
     lines = {n: line for line, n in zip(f.source.splitlines(), f.origins) if n is not None}

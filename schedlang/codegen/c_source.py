@@ -16,7 +16,7 @@ from schedlang.compute.extern_op import ExternFunction
 from schedlang.machine import nodes as m
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Body, Function, Reg, Stmt
-from schedlang.machine.walks import parts, values, walk, wide
+from schedlang.machine.walks import operations, parts, values, walk, wide
 
 INDENT = "    "
 # names that a C file cannot give to its variables
@@ -88,10 +88,11 @@ class Printer(ValuePrinter):
     """Printer of statements and functions; ``names`` are the names of the static functions in C.
 
     ``externs`` are the names of the user's functions in the file. ``uses`` counts what reads each
-    register of a function.
+    register of a function, and ``factors`` the products of which it is a factor.
     """
 
     uses: Counter[str]
+    factors: Counter[str]
     names: dict[str, str]
     externs: Mapping[ExternFunction, str]
 
@@ -104,6 +105,7 @@ class Printer(ValuePrinter):
         }
         self.first = _first_lanes(function.body)
         self.uses = _uses(function.body)
+        self.factors = _factors(function.body)
         listed = [self.declared(p, p.name in apart) for p in function.parameters]
         head = self.head(function, public, listed)
         inside = self.body(function.body, 1, set())
@@ -226,13 +228,16 @@ class Printer(ValuePrinter):
             sizes = f"{value.step}, {value.columns}"
             return f"{declared}{call}({reg.name}, {self.place(value)}, {sizes})"
         declared = f"{self.type(reg.type)} " if new else ""
-        text = self.text(value)
+        return f"{declared}{reg.name} = {self.register_text(reg, value)}"
+
+    def register_text(self, reg: Reg, value: m.Value) -> str:
+        """Return the text of what a register gets; a factor of several products stays in it."""
+        text, kind, lanes = self.text(value), TAGS[reg.type.dtype], reg.type.lanes
         is_vector = isinstance(value, m.Load) and value.how == "vload"
-        kind, lanes = TAGS[reg.type.dtype], reg.type.lanes
-        if is_vector and self.uses[reg.name] > 1 and (definition := in_register(kind, lanes)):
+        if is_vector and self.factors[reg.name] > 1 and (definition := in_register(kind, lanes)):
             self.made[definition] = None
-            text = f"sl_in_register_{kind}_{lanes}({text})"
-        return f"{declared}{reg.name} = {text}"
+            return f"sl_in_register_{kind}_{lanes}({text})"
+        return text
 
     def _store(self, stmt: m.Store) -> str:
         value, lanes, name = self.text(stmt.value), stmt.value.type.lanes, stmt.array.name
@@ -271,6 +276,17 @@ def _uses(body: Body) -> Counter[str]:
         accesses = [v for v in (stmt, *inside) if isinstance(v, (m.Load, m.Store))]
         uses.subtract(name for a in accesses if (name := first_mask(a)) in first)
     return uses
+
+
+def _factors(body: Body) -> Counter[str]:
+    """Return of how many products each register is a factor; a square counts once."""
+    factors: Counter[str] = Counter()
+    for stmt, _ in walk(body):
+        products = (v for root in values(stmt) for v in operations(root))
+        for value in products:
+            if isinstance(value, m.Op) and value.op == "*":
+                factors.update({v.name for v in (value.a, value.b) if isinstance(v, Reg)})
+    return factors
 
 
 def _note(note: str) -> str:

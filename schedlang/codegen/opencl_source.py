@@ -225,6 +225,13 @@ class KernelPrinter(OpenClValues, Printer):
         kind = "half" if parameter.dtype == "float16" else MEMORY[parameter.dtype]
         return f"__global {const}{kind} *{'restrict ' * apart}{parameter.name}"
 
+    # OpenCL has no barriers of registers, and its masked loads and stores test each lane
+    def register_text(self, reg: Reg, value: m.Value) -> str:
+        return self.text(value)
+
+    def is_unread(self, name: str) -> bool:
+        return False
+
     def statement(self, stmt: Stmt, depth: int, known: set[str]) -> list[Line]:
         margin, number = INDENT * depth, stmt.number
         if isinstance(stmt, (m.For, m.If)):
