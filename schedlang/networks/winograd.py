@@ -200,7 +200,7 @@ def _convolution(
 ) -> Convolution | None:
     """Return an operation as a convolution of 3 by 3 with weights, if it is one.
 
-    The names of its stages are none of ``taken``, and are added to these.
+    The names of its stages are none of ``names_in_use``, and are added to these.
     """
     if op.where is not None or not is_sum(op):
         return None
