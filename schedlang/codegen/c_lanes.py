@@ -180,25 +180,32 @@ def first_access(how: str, tag: str, element: str, lanes: int, count: int) -> st
 
     >>> print(first_access("vstore_masked", "f32", "float", 8, 6))
     SL void sl_vstore_first_6_f32_8(float *a, sl_f32_8 v) {
+    #if defined(__clang__) || __GNUC__ >= 12
       sl_vstore_f32_4(a, __builtin_shufflevector(v, v, 0, 1, 2, 3));
       sl_vstore_f32_2(a + 4, __builtin_shufflevector(v, v, 4, 5));
+    #else
+      for (int l = 0; l < 6; l++) a[l] = v[l];
+    #endif
     }
     """
     name, kind = first_name(how, count), f"sl_{tag}_{lanes}"
+    each = f"for (int l = 0; l < {count}; l++)"
     if how == "vload_masked":
-        text = _joined(tag, lanes, count, 0)
-        return f"SL {kind} sl_{name}_{tag}_{lanes}(const {element} *a) {{\n  return {text};\n}}"
-    lines = [f"SL void sl_{name}_{tag}_{lanes}({element} *a, {kind} v) {{"]
-    at = 0
+        head = f"SL {kind} sl_{name}_{tag}_{lanes}(const {element} *a) {{"
+        own = [f"return {_joined(tag, lanes, count, 0)};"]
+        by_lanes = [f"{kind} v = {{0}};", f"{each} v[l] = a[l];", "return v;"]
+        return _by_shuffles(head, own, by_lanes)
+    own, at = [], 0
     for size in first_pieces(count):
         place = f"a + {at}" if at else "a"
         if size == 1:
-            lines.append(f"  a[{at}] = v[{at}];")
+            own.append(f"a[{at}] = v[{at}];")
         else:
             piece = _shuffled("v", "v", range(at, at + size))
-            lines.append(f"  sl_vstore_{tag}_{size}({place}, {piece});")
+            own.append(f"sl_vstore_{tag}_{size}({place}, {piece});")
         at += size
-    return "\n".join([*lines, "}"])
+    head = f"SL void sl_{name}_{tag}_{lanes}({element} *a, {kind} v) {{"
+    return _by_shuffles(head, own, [f"{each} a[l] = v[l];"])
 
 
 def first_name(how: str, count: int) -> str:
@@ -225,6 +232,13 @@ def _joined(tag: str, lanes: int, count: int, at: int) -> str:
     half = lanes // 2
     low = _joined(tag, half, min(count, half), at)
     return _shuffled(low, _joined(tag, half, max(count - half, 0), at + half), range(lanes))
+
+
+def _by_shuffles(head: str, own: list[str], by_lanes: list[str]) -> str:
+    """Return a function that shuffles, but by lanes with a GCC before 12, which has no such."""
+    if not any("__builtin_shufflevector" in line for line in own):
+        return "\n".join([head, *(f"  {line}" for line in own), "}"])
+    return _either(head, "defined(__clang__) || __GNUC__ >= 12", own, by_lanes)
 
 
 def _either(head: str, test: str, own: list[str], others: list[str]) -> str:
