@@ -237,12 +237,14 @@ def _fix(title: str, name: str, value: Any, static: frozenset[str]) -> Fixed:
 
 
 def _kinds(value: Any) -> Any:
-    """Return what tells equal values apart: 1, 1.0 and True, and 0.0 and -0.0, also in tuples and
-    parts of complex numbers.
+    """Return what tells equal values apart: 1, 1.0 and True, and 0.0 and -0.0.
+
+    It does so in tuples and in the parts of complex numbers, too.
     """
     if isinstance(value, tuple):
         return (type(value), *map(_kinds, value))
-    return (type(value), str(value)) if isinstance(value, (float, complex)) else type(value)
+    signed = isinstance(value, (float, complex, np.complexfloating))
+    return (type(value), str(value)) if signed else type(value)
 
 
 __all__ = ["Drawn", "Fixed", "Form", "Given", "Leaf", "Length", "bind_arguments", "with_strides"]
