@@ -164,7 +164,8 @@ def bump_module():
 
 
 def module():
-    MODULE.n = 0
+    # an assignment to MODULE.n would tell that the function changes it
+    vars(MODULE)["n"] = 0
     return bump_module, lambda: MODULE.n
 
 
@@ -273,6 +274,18 @@ def test_objects_in_c_stay_as_they_are() -> None:
 
     x = np.arange(6.0)
     np.testing.assert_array_equal(sl.jit(drawn, target="python")(x.copy()), drawn(x.copy()))
+
+
+def test_functions_of_c_have_no_hash() -> None:
+    tripled = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(lambda x: 3 * x)
+
+    def looped(x):
+        for i in range(6):
+            x[i] += tripled(0.5)
+        return x
+
+    x = np.arange(6.0)
+    np.testing.assert_array_equal(sl.jit(looped, target="python")(x.copy()), looped(x.copy()))
 
 
 def test_objects_that_are_too_many_to_follow() -> None:

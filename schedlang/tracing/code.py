@@ -158,10 +158,14 @@ def _uses_in(
         elif step.opname in ("STORE_ATTR", "DELETE_ATTR") and isinstance(value, ModuleType):
             assigned.append((vars(value), step.argval))
             value = None
-        else:
+        elif step.opname not in ("COPY", "DUP_TOP"):
             value = None
         after = "" if following is None else following.opname
         goes_on = after in ("LOAD_ATTR", "LOAD_METHOD")
+        is_copy = step.opname in ("COPY", "DUP_TOP")
+        if is_copy and isinstance(value, ModuleType) and following is not None and goes_on:
+            # module.name += value
+            assigned.append((vars(value), following.argval))
         if value is not None and not (goes_on and isinstance(value, ModuleType)):
             bare = after.startswith("CALL") and following is not None and following.argval == 0
             yield Use(code, line, value, bare)

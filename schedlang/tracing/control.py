@@ -6,7 +6,7 @@ Where nothing depends on the elements of arrays, each does what Python does.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
@@ -49,13 +49,22 @@ def _is_plain(function: FunctionType) -> bool:
     return is_library(function) or package in sys.stdlib_module_names
 
 
+def _has_hash(function: Any) -> bool:
+    """Return whether a function may be a key; functions of ctypes raise an error instead."""
+    try:
+        hash(function)
+    except TypeError:
+        return False
+    return True
+
+
 def call(function: Any, /, *args: Any, **named: Any) -> Any:
     """Return what a call in a traced function returns."""
     trace = running_trace()
     if trace is None:
         return function(*args, **named)
     check_iterators(trace, (*args, getattr(function, "__self__", None)))
-    special = CALLED.get(function) if isinstance(function, Hashable) else None
+    special = CALLED.get(function) if _has_hash(function) else None
     if special is not None:
         return special(function, args, named)
     return converted(function)(*args, **named)
