@@ -25,7 +25,8 @@ READ = {
     "bytes": 'lut = np.arange(256, dtype="uint8")[::-1]\nreturn lut[k.astype("uint8")]',
     "two dimensions": (
         "t = np.arange(15.0).reshape(5, 3)\n"
-        "return t[k], t[k, k % 3], t[k, 1:], t[:, k % 3], t[k[0]], t[k[0], 1], t[..., k[1] % 3]"
+        "r = t[k], t[k, k % 3], t[k, 1:], t[:, k % 3], t[k[0]], t[k[0], 1], t[..., k[1] % 3]\n"
+        "return *r, t[k[0], (0, 2)], t[(0, 1), k[:2] % 3]"
     ),
     "a slice": "return TABLE[k[0] % 3 : k[0] % 3 + 2].sum()",
     "a mask": "return TABLE[x[:5] > 0.5], np.where(k > 0, TABLE[k], 0)",
@@ -106,6 +107,12 @@ LISTS = {
     "einsum of axes": lambda x: np.einsum(x, [0, 1], [1, 0]),
     "select": lambda x: np.select([x > 0, x > -1], [x, [1, 2, 3]], [7, 8, 9]),
     "concatenate": lambda x: (np.concatenate([x[0], [1, 2]]), np.append(x, [1, 2])),
+    "an array first": lambda x: (np.append([1, 2], x), np.diff(x, prepend=[[3], [4]])),
+    "conditions": lambda x: np.select([x > 0, [True, False, True]], [x, 3], 7),
+    "where": lambda x: (
+        np.sum(x, where=[True, False, True]),
+        np.any(x, 1, where=[True, False, False]),
+    ),
     "numbers of the trace": lambda x: (x * [x[0, 0], 2, 3], np.dot([x[0], x[1]], x[0])),
     "isclose": lambda x: (np.isclose(x, [1, 2, 3]), np.array_equal(x[0], [1, 2, 3])),
 }

@@ -91,7 +91,8 @@ def assigned_value(value: Any) -> Any:
 def index_of(item: Any) -> Any:
     """Return an index with the values of traced arrays; scalars among them as expressions."""
     if isinstance(item, tuple):
-        return tuple(map(index_of, item))
+        # a tuple in a tuple is an array of indices
+        return tuple(index_of([*i] if isinstance(i, tuple) else i) for i in item)
     if isinstance(item, slice):
         return slice(*(_end(end) for end in (item.start, item.stop, item.step)))
     is_array = isinstance(item, np.ndarray) and not is_traced(item) and item.ndim
@@ -139,7 +140,8 @@ def copies(item: Any) -> bool:
     """Return whether an index has an array, also a 0-d one, so that NumPy copies the elements."""
     items = item if isinstance(item, tuple) else (item,)
     return any(
-        isinstance(i, (list, np.ndarray)) or (is_traced(i) and not i.is_scalar) for i in items
+        isinstance(i, (list, tuple, np.ndarray)) or (is_traced(i) and not i.is_scalar)
+        for i in items
     )
 
 

@@ -16,10 +16,10 @@ from schedlang.tracing.leaves import flatten, is_traced
 # NumPy's parameters that take one array
 _OPERANDS = {
     "a", "b", "x", "y", "v", "a1", "a2", "a_min", "a_max", "min", "max", "condition", "default",
-    "values", "weights",
+    "values", "weights", "arr", "append", "prepend", "where",
 }  # fmt: skip
 # and those that take several
-_SEVERAL = {"arrays", "choicelist"}
+_SEVERAL = {"arrays", "choicelist", "condlist"}
 
 
 def operand(value: Any) -> Any:
