@@ -415,8 +415,9 @@ def a_column_that_is_written(x):
 def test_elements_column_by_column(function):
     for order in "CF":
         ours, theirs = MATRIX.copy(order), MATRIX.copy(order)
-        found, wanted = sl.jit(function, target="python")(ours), function(theirs)
-        pairs = [(found, wanted)] if isinstance(wanted, np.ndarray) else zip(found, wanted)
+        result, expected = sl.jit(function, target="python")(ours), function(theirs)
+        single = isinstance(expected, np.ndarray)
+        pairs = [(result, expected)] if single else zip(result, expected)
         for a, b in [*pairs, (ours, theirs)]:
             np.testing.assert_array_equal(a, b)
 

@@ -20,11 +20,11 @@ _REAL = {f.ufunc for f in FUNCTIONS.values() if not f.complex} | {"sign"}
 def is_on_host(ufunc: Any, inputs: Sequence[Any]) -> bool:
     """Return whether ``ufunc`` is NumPy's or SciPy's, element by element, and has no expression.
 
-    Of complex ``inputs``, that is so for more functions, such as ``np.sqrt``.
+    NumPy computes more functions of complex ``inputs``, such as ``np.sqrt``.
     """
     if ufunc.signature is not None or ufunc.__name__ == "divmod":
         return False
-    if is_of_scipy(ufunc) or not is_of_numpy(ufunc):
+    if not is_of_numpy(ufunc):
         return is_of_scipy(ufunc)
     if not has_form(ufunc.__name__):
         return True
