@@ -26,6 +26,9 @@ def is_illegal(
     It gets an array of zeros for each number of ``bytes_``, then one of the ``sizes``, if any. Any
     other end says nothing, since zeros may not be what it takes.
     """
+    if not sys.executable or getattr(sys, "frozen", False):
+        # an application with an interpreter inside would start itself
+        return False
     given = json.dumps([library, function, *map(list, (bytes_, sizes))])
     command = [sys.executable, "-S", "-E", __file__]
     try:
