@@ -97,6 +97,114 @@ def two_operands() -> None:
     sl.build(s, [A, C], target="cuda-emulator")
 
 
+class Epilogue:
+    """A stage that reads a product of 16 x 16 elements, which a warp holds as a fragment."""
+
+    def __init__(self, stage: Callable[[sl.Tensor], sl.Tensor], terms: Any = 16) -> None:
+        self.A = sl.placeholder((16, terms), "float16", name="A")
+        self.B = sl.placeholder((terms, 16), "float16", name="B")
+        r = sl.reduce_axis(terms, name="r")
+
+        def element(i: Any, j: Any) -> Any:
+            return sl.sum(self.A[i, r].astype("float32") * self.B[r, j].astype("float32"), axis=r)
+
+        self.F = sl.compute((16, 16), element, name="F")
+        self.D = stage(self.F)
+        self.s = sl.schedule(self.D)
+        self.s[self.F].set_scope("fragment")
+        self.copies = [self.s.cache_read(T, "fragment", [self.F]) for T in (self.A, self.B)]
+
+    def build(self, outer: bool = False) -> None:
+        """Build with one block, whose reduction is around other loops if ``outer``."""
+        s, D, F = self.s, self.D, self.s[self.F]
+        block, loops = s[D].fuse(), [s[D].op.axis, s[D].op.reduce_axis]
+        first, last = reversed(loops) if outer else loops
+        s[D].reorder(block, *first, *last)
+        s[D].bind(block, "blockIdx.x")
+        for tensor in D.op.input_tensors:
+            if tensor is not self.F:
+                s[tensor].compute_at(s[D], block)
+        F.compute_at(s[D], block)
+        steps, step = F.split(F.op.reduce_axis[0], factor=16)
+        tiles = F.tile(*F.op.axis, 16, 8)
+        F.reorder(steps, *tiles, step)
+        F.tensorize(tiles[2], MMA)
+        for copy in self.copies:
+            s[copy].compute_at(s[D], block)
+        sl.build(s, [self.A, self.B, D], target="cuda")
+
+
+def sums_of_a_fragment(dim: int, outer: bool) -> None:
+    r = sl.reduce_axis(16, name="r")
+
+    def sums(F: sl.Tensor) -> sl.Tensor:
+        return sl.compute(
+            (16,), lambda i: sl.sum(F[r, i] if dim == 0 else F[i, r], axis=r), name="D"
+        )
+
+    Epilogue(sums).build(outer)
+
+
+def part_of_a_thread() -> None:
+    def later(F: sl.Tensor) -> sl.Tensor:
+        E = sl.compute((16, 16), lambda i, j: F[i, j] * 2, name="E")
+        return sl.compute((16, 16), lambda i, j: E[i, j] + 1, name="D")
+
+    epilogue = Epilogue(later)
+    (E,) = epilogue.D.op.input_tensors
+    epilogue.s[E].set_scope("local")
+    epilogue.build()
+
+
+def diagonal() -> None:
+    Epilogue(lambda F: sl.compute((16,), lambda i: F[i, i], name="D")).build()
+
+
+def backwards() -> None:
+    Epilogue(lambda F: sl.compute((16, 16), lambda i, j: F[15 - i, j], name="D")).build()
+
+
+def tiles_on_their_sides() -> None:
+    A, B = sl.placeholder((16, 16), "float16", name="A"), sl.placeholder((16, 16), "float16")
+
+    def factors(name: str) -> sl.Tensor:
+        r = sl.reduce_axis(16, name="r")
+
+        def element(i: Any, j: Any) -> Any:
+            return sl.sum(A[i, r].astype("float32") * B[r, j].astype("float32"), axis=r)
+
+        return sl.compute((16, 16), element, name=name)
+
+    F, G = factors("F"), factors("G")
+    D = sl.compute((16, 16), lambda i, j: F[i, j] + G[i, j], name="D")
+    s = sl.schedule(D)
+    block = s[D].fuse()
+    s[D].reorder(block, *D.op.axis)
+    s[D].bind(block, "blockIdx.x")
+    for product_, rows in ((F, 16), (G, 8)):
+        stage = s[product_]
+        stage.set_scope("fragment")
+        stage.compute_at(s[D], block)
+        for T in (A, B):
+            s[s.cache_read(T, "fragment", [product_])].compute_at(s[D], block)
+        tiles = stage.tile(*stage.op.axis, rows, 24 - rows)
+        stage.tensorize(tiles[2], MMA)
+    sl.build(s, [A, B, D], target="cuda")
+
+
+def size_of_a_call() -> None:
+    def copied(F: sl.Tensor) -> sl.Tensor:
+        return sl.compute((16, 16), lambda i, j: F[i, j], name="D")
+
+    Epilogue(copied, terms=sl.var("n") * 16).build()
+
+
+def padded_rows() -> None:
+    small = Small().at_block()
+    small.s[small.FA].storage_align(small.s[small.FA].op.axis[0], 32, 8)
+    small.build()
+
+
 def later_architecture() -> None:
     own = {"emit": MMA.emit, "scopes": MMA.scopes, "tolerance": MMA.tolerance}
     later = sl.instruction("later", MMA.output, needs="sm_90", **own)
@@ -160,6 +268,27 @@ SCHEDULES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         r"A.fragment is a fragment, and no instruction says which thread holds which",
     ),
     "operands": (two_operands, BuildError, r"A.fragment is both a and b of instructions"),
+    "sums of rows": (
+        lambda: sums_of_a_fragment(1, True), BuildError,
+        r"D reduces over F, whose elements several.*\n.*: s.cache_read\(F, .shared., \[D\]\)\.",
+    ),
+    "sums of columns": (
+        lambda: sums_of_a_fragment(0, True), BuildError, r"D reduces over F, whose elements several"
+    ),
+    "sums inside": (
+        lambda: sums_of_a_fragment(1, False), BuildError, r"D reduces over F, whose elements"
+    ),
+    "local": (
+        part_of_a_thread, BuildError,
+        r"E in local memory from F, .*\n.* set_scope\(.shared.\), or compute it inline",
+    ),
+    "diagonal": (diagonal, BuildError, r"accesses F along a diagonal, over i in two dimensions"),
+    "backwards": (
+        backwards, BuildError, r"F at 15 - i .*\n.* a copy: s.cache_read\(F, .shared., \[D\]\)\."
+    ),
+    "sides": (tiles_on_their_sides, BuildError, r"D computes from F and G element by element"),
+    "size": (size_of_a_call, BuildError, r"A.fragment is a fragment of \[16, n\*16\] elements"),
+    "align": (padded_rows, BuildError, r"A.fragment is a fragment, and storage_align pads rows"),
     "architecture": (
         later_architecture, BuildError, r"needs sm_90, and the kernel is built for sm_80"
     ),
@@ -204,11 +333,26 @@ def no_sum() -> None:
     declared(WarpAssembly("mma", (RESULT, Fragment("a", (16, 8), RESULT.digits))), c)
 
 
+# the lowest two bits of a lane, and the second of them again
+OVERLAPPING = (1, 4, 0, 1), (2, 2, 0, 2), (4, 2, 0, 2), (8, 4, 0, 8)
+
 DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
     "elements": (lambda: Fragment("a", (4, 4), ()), r"its 16 elements are not a multiple of 32"),
     "digits": (
         lambda: Fragment("a", (16, 8), (Digit("lane", 1, 16, 0, 1), Digit("register", 1, 8, 1, 1))),
         r"place 32 lanes of 4 registers on 64 of 128 elements",
+    ),
+    "lanes": (
+        lambda: Fragment("a", (32,), (Digit("thread", 1, 32, 0, 1),)),
+        r"of='thread', .* is no part of an index; it is of a lane or a register",
+    ),
+    "dims": (
+        lambda: Fragment("a", (32,), (Digit("lane", 1, 32, 1, 1),)),
+        r"its dim is from 0 to 0",
+    ),
+    "parts": (
+        lambda: Fragment("a", (32,), tuple(Digit("lane", *d) for d in OVERLAPPING)),
+        r"two digits have a part of the number of a lane or a register in common",
     ),
     "operands": (
         lambda: declared(WarpAssembly("mma", (RESULT, LEFT))),
@@ -235,6 +379,11 @@ def test_declarations_that_no_warp_runs(name: str) -> None:
     program, message = DECLARATIONS[name]
     with pytest.raises(ComputeError, match=message):
         program()
+
+
+def test_a_dimension_of_one_element_has_no_digits() -> None:
+    column = Fragment("a", (32, 1), (Digit("lane", 1, 32, 0, 1),))
+    assert column.element(5, 0) == (5, 0) and column.holder((5, 0)) == (5, 0)
 
 
 def test_an_unknown_scope() -> None:

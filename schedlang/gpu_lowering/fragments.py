@@ -94,7 +94,8 @@ def _check_lanes(region: Stmt, buffers: Sequence[Buffer], title: str) -> None:
                 f"{buffers[0].name if buffers else 'an instruction'} is held by the {WARP} threads "
                 f"of a warp, and {stmt.axis.name} of stage {stmt.stage} has {stmt.extent} "
                 f"iterations on {WARP_INDEX}",
-                f"Split by {WARP}, and bind the outer loop to threadIdx.y.",
+                f"Bind a loop of {WARP} iterations to {WARP_INDEX}, such as the inner one of a "
+                "split, and other loops to threadIdx.y.",
             )
 
 
@@ -119,7 +120,8 @@ def _placed(region: Stmt, buffers: Sequence[Buffer], title: str) -> dict[Buffer,
         if isinstance(matched, Mismatch):
             raise BuildError(explain(asked, matched.why, matched.hint))
         for tensor, operand in matched.tiles(loop.instruction):
-            own = _place(operand, emission_of(loop.instruction).fragment(tensor.name))
+            fragment = emission_of(loop.instruction).fragment(tensor.name)
+            own = _place(operand, fragment, title)
             known = placed.setdefault(operand.buffer, own)
             if (known.fragment, known.dims) != (own.fragment, own.dims):
                 _refuse(
@@ -134,7 +136,7 @@ def _placed(region: Stmt, buffers: Sequence[Buffer], title: str) -> dict[Buffer,
                 title,
                 f"{buffer.name} is a fragment, and no instruction says which thread holds which of "
                 "its elements",
-                "Tensorize the loops that use it, or give it another scope, such as local.",
+                "Tensorize the loops that use it, or give it another scope, such as shared.",
             )
     return placed
 
@@ -144,10 +146,23 @@ def emission_of(declared: Instruction) -> WarpAssembly:
     return next(e for e in declared.emit.values() if isinstance(e, WarpAssembly))
 
 
-def _place(operand: Operand, fragment: Fragment) -> Placed:
+def _place(operand: Operand, fragment: Fragment, title: str) -> Placed:
     buffer = operand.buffer
     extents = [int(n) for n in buffer.shape if isinstance(n, int)]
-    assert len(extents) == len(buffer.shape), "a fragment has a constant size"
+    if len(extents) < len(buffer.shape):
+        shape = ", ".join(map(str, buffer.shape))
+        _refuse(
+            title,
+            f"{buffer.name} is a fragment of [{shape}] elements, and registers are counted when "
+            "the kernel is built",
+            "Compute it at a loop further in, where the tile has a constant size.",
+        )
+    if buffer.strides is not None:
+        _refuse(
+            title,
+            f"{buffer.name} is a fragment, and storage_align pads rows in memory",
+            "Leave it out, or align a copy in shared memory that the fragment reads.",
+        )
     steps = [1] * len(extents)
     for k in range(len(extents) - 1, 0, -1):
         steps[k - 1] = steps[k] * extents[k]
@@ -227,7 +242,9 @@ class _Placement:
         group, within = Axis("register", registers // adjacent), Axis("register.inner", adjacent)
         register = to_expr(Lin.of(group) * adjacent + (Lin.of(within) if adjacent > 1 else ZERO))
         for other, indices in accessed[1:]:
-            if (self.placed[other].fragment, _lins(indices)) != (own.fragment, _lins(at)):
+            place = self.placed[other]
+            same = (place.fragment, place.dims) == (own.fragment, own.dims)
+            if not same or _lins(indices) != _lins(at):
                 _refuse(
                     self.title,
                     f"stage {store.stage} computes from {buffer.name} and {other.name} element "
@@ -235,12 +252,20 @@ class _Placement:
                     "Tensorize its loops by an instruction that uses both, of whole tiles: sizes "
                     "are multiples of the instruction's.",
                 )
+        self.check_target(store, buffer)
         element = own.fragment.element(self.lane, register)
         swap: dict[Expr, Expr] = {}
         tiles: dict[int, Lin] = {}
         counts: dict[Axis, tuple[Axis, int]] = {}
         for dim, size, place in zip(own.dims, own.fragment.shape, element):
             loop, first = self.loop_along(loops, buffer, to_lin(at[dim]), dim, size, store)
+            if loop.axis in counts:
+                _refuse(
+                    self.title,
+                    f"stage {store.stage} accesses {buffer.name} along a diagonal, over "
+                    f"{loop.axis.name} in two dimensions, and a thread holds elements of a tile",
+                    _in_shared_memory(buffer, store),
+                )
             count = int(str(loop.extent)) // size
             tile = Axis(f"{loop.axis.name}.tile", count)
             counts[loop.axis] = tile, count
@@ -273,6 +298,16 @@ class _Placement:
             body = with_fields(loop, axis=axis, extent=extent, kind=kind, body=Block((body,)))
         return body
 
+    def check_target(self, store: Store, buffer: Buffer) -> None:
+        """Raise if a thread would store its elements where another one needs them, too."""
+        if target := next((b for b in store.buffers if b.scope == "local"), None):
+            _refuse(
+                self.title,
+                f"stage {store.stage} computes {target.name} in local memory from {buffer.name}, "
+                "and each thread of a warp has only the elements that it holds",
+                f'Keep {target.name} in shared memory, set_scope("shared"), or compute it inline.',
+            )
+
     def loop_along(
         self, loops: Sequence[For], buffer: Buffer, index: Lin, dim: int, size: int, store: Store
     ) -> tuple[For, Lin]:
@@ -281,6 +316,8 @@ class _Placement:
             step = index.substitute({loop.axis: Lin.of(loop.axis) + 1}) - index
             if step.const != 1:
                 continue
+            if loop.axis.is_reduce:
+                self.refuse_reduction(store, buffer)
             if not isinstance(loop.extent, int) or loop.extent % size:
                 _refuse(
                     self.title,
@@ -290,12 +327,31 @@ class _Placement:
                     "operands up.",
                 )
             return loop, index.substitute({loop.axis: ZERO})
+        if store.reducer is not None and buffer not in store.buffers:
+            self.refuse_reduction(store, buffer)
         _refuse(
             self.title,
             f"stage {store.stage} accesses {buffer.name} at {to_expr(index)} along dimension "
             f"{dim}, and its threads hold tiles of {size}, each element in one of them",
-            f"Loop over {size} elements or a multiple there, inside of all other loops.",
+            f"Loop over {size} elements or a multiple there, inside of all other loops, or read a "
+            f"copy: {_copy(buffer, store)}.",
         )
+
+    def refuse_reduction(self, store: Store, buffer: Buffer) -> NoReturn:
+        """Raise for a reduction whose terms are with several threads."""
+        _refuse(
+            self.title,
+            f"stage {store.stage} reduces over {buffer.name}, whose elements several threads hold",
+            _in_shared_memory(buffer, store),
+        )
+
+
+def _copy(buffer: Buffer, store: Store) -> str:
+    return f's.cache_read({buffer.name}, "shared", [{store.stage}])'
+
+
+def _in_shared_memory(buffer: Buffer, store: Store) -> str:
+    return f"Read a copy in shared memory: {_copy(buffer, store)}."
 
 
 def _is_one_update(stmt: Stmt) -> bool:

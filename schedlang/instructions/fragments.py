@@ -62,14 +62,30 @@ class Fragment:
                 f"{asked}: its {prod(self.shape)} elements are not a multiple of {WARP}, and each "
                 "thread of a warp holds equally many; give another shape"
             )
+        for digit in self.digits:
+            counts = (digit.step, digit.size, digit.scale)
+            if (
+                digit.of not in ("lane", "register")
+                or digit.dim not in range(len(self.shape))
+                or not all(type(n) is int and n > 0 for n in counts)
+            ):
+                raise ComputeError(
+                    f"{asked}: {digit} is no part of an index; it is of a lane or a register, its "
+                    f"dim is from 0 to {len(self.shape) - 1}, and the other numbers are from 1 on"
+                )
         lanes, registers = np.divmod(np.arange(prod(self.shape)), self.registers)
         places = self.element(lanes, registers)
-        inside = all(((p >= 0) & (p < n)).all() for p, n in zip(places, self.shape))
+        inside = all(np.all((p >= 0) & (p < n)) for p, n in zip(places, self.shape))
         held = np.unique(np.ravel_multi_index(places, self.shape)).size if inside else 0
         if held != prod(self.shape):
             raise ComputeError(
                 f"{asked}: the digits place {WARP} lanes of {self.registers} registers on {held} "
                 f"of {prod(self.shape)} elements; give digits that place each element once"
+            )
+        if any(np.any(a != b) for a, b in zip(self.holder(places), (lanes, registers))):
+            raise ComputeError(
+                f"{asked}: two digits have a part of the number of a lane or a register in common; "
+                "give each part of it to one digit"
             )
 
     @property
@@ -89,9 +105,7 @@ class Fragment:
         """
         numbers = {"lane": lane, "register": register}
         return tuple(
-            _sum(
-                _part(numbers[d.of], d.step, d.size, d.scale) for d in self.digits if d.dim == dim
-            )
+            _sum(_part(numbers[d.of], d.step, d.size, d.scale) for d in self.digits if d.dim == dim)
             for dim in range(len(self.shape))
         )
 
@@ -111,7 +125,8 @@ def _part(number: Any, divisor: int, size: int, scale: int) -> Any:
 
 
 def _sum(parts: Any) -> Any:
-    first, *rest = parts
+    # a dimension of one element has no digits
+    first, *rest = [*parts] or [0]
     for part in rest:
         first = first + part
     return first
