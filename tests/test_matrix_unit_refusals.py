@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.errors import BuildError, ComputeError, ScheduleError
+from schedlang.errors import BuildError, ComputeError, ComputeTypeError, ScheduleError
 from schedlang.instructions import Digit, Fragment, WarpAssembly
 from tests.matrix_products import product
 
@@ -344,7 +344,7 @@ DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "lanes": (
         lambda: Fragment("a", (32,), (Digit("thread", 1, 32, 0, 1),)),
-        r"of='thread', .* is no part of an index; it is of a lane or a register",
+        r"of='thread', .* is no part of an index; a Digit is of a lane or a register",
     ),
     "dims": (
         lambda: Fragment("a", (32,), (Digit("lane", 1, 32, 1, 1),)),
@@ -353,6 +353,17 @@ DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
     "parts": (
         lambda: Fragment("a", (32,), tuple(Digit("lane", *d) for d in OVERLAPPING)),
         r"two digits have a part of the number of a lane or a register in common",
+    ),
+    "shape": (lambda: Fragment("a", "ab", ()), r"has no shape or no digits"),
+    "numbers": (lambda: Fragment("a", (32,), (1,)), r"1 is no part of an index; a Digit is"),
+    "mnemonic": (lambda: WarpAssembly(" ", (RESULT,)), r"' ' is no instruction of PTX"),
+    "fragments": (
+        lambda: WarpAssembly("mma", None),
+        r"the fragments of mma are None; give a tuple",
+    ),
+    "scopes": (
+        lambda: declared(MMA.emit["cuda"], scopes={"a": "fragment", "b": "local"}),
+        r"scopes= does not keep c in fragment memory.*\n  Leave it out",
     ),
     "operands": (
         lambda: declared(WarpAssembly("mma", (RESULT, LEFT))),
@@ -377,8 +388,13 @@ DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
 @pytest.mark.parametrize("name", DECLARATIONS)
 def test_declarations_that_no_warp_runs(name: str) -> None:
     program, message = DECLARATIONS[name]
-    with pytest.raises(ComputeError, match=message):
+    with pytest.raises((ComputeError, ComputeTypeError), match=message):
         program()
+
+
+def test_operands_of_a_warp_are_fragments() -> None:
+    own = sl.instruction("own", MMA.output, emit=MMA.emit)
+    assert own.scopes == MMA.scopes == {"a": "fragment", "b": "fragment", "c": "fragment"}
 
 
 def test_a_dimension_of_one_element_has_no_digits() -> None:

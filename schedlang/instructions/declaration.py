@@ -212,6 +212,7 @@ def instruction(
     * ``note``: one sentence on what is special, such as its rounding.
     * ``scopes``: the memory in which operands and the result must be, by their names: ``"global"``,
       ``"shared"``, ``"local"`` or ``"fragment"``, as in ``{"b": "local"}``. Others may be anywhere.
+      The operands of a ``WarpAssembly`` are fragments.
     * ``alignment``: the bytes, a power of two up to 64, of which the address of the first element
       of an operand or of the result is a multiple at each use, by their names, as in
       ``{"b": 64}``. Others may begin at any element. ``tensorize`` proves it of the tiles of each
@@ -246,6 +247,9 @@ def instruction(
     features = _features(asked, needs)
     _check_tolerance(asked, tolerance, note)
     forms, places = dict(_checked(asked, emit)), {} if scopes is None else scopes
+    if scopes is None and any(isinstance(form, WarpAssembly) for form in forms.values()):
+        names = (tensor.name for tensor in (*placeholders([compute]), compute))
+        places = dict.fromkeys(names, FRAGMENT)
     starts = {} if alignment is None else alignment
     declared = Instruction(name, compute, forms, features, tolerance, note, places, starts)
     _check_declaration(asked, declared)

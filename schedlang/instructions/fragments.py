@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from schedlang.errors import ComputeError, explain
+from schedlang.errors import ComputeError, ComputeTypeError, explain, text_of
 from schedlang.expr.dtypes import itemsize
 from schedlang.instructions.emission import Call
 
@@ -57,22 +57,23 @@ class Fragment:
 
     def __post_init__(self) -> None:
         asked = f"Fragment({self.of!r}, {self.shape})"
+        known = isinstance(self.shape, (tuple, list)) and isinstance(self.digits, (tuple, list))
+        if not known or not all(type(n) is int and n > 0 for n in self.shape):
+            raise ComputeTypeError(
+                f"{text_of(self)} has no shape or no digits; give a tuple of numbers from 1 on, "
+                "and a tuple of Digit"
+            )
         if prod(self.shape) % WARP:
             raise ComputeError(
                 f"{asked}: its {prod(self.shape)} elements are not a multiple of {WARP}, and each "
                 "thread of a warp holds equally many; give another shape"
             )
-        for digit in self.digits:
-            counts = (digit.step, digit.size, digit.scale)
-            if (
-                digit.of not in ("lane", "register")
-                or digit.dim not in range(len(self.shape))
-                or not all(type(n) is int and n > 0 for n in counts)
-            ):
-                raise ComputeError(
-                    f"{asked}: {digit} is no part of an index; it is of a lane or a register, its "
-                    f"dim is from 0 to {len(self.shape) - 1}, and the other numbers are from 1 on"
-                )
+        wrong = next((d for d in self.digits if not _is_part(d, len(self.shape))), None)
+        if wrong is not None:
+            raise ComputeError(
+                f"{asked}: {wrong} is no part of an index; a Digit is of a lane or a register, its "
+                f"dim is from 0 to {len(self.shape) - 1}, and the other numbers are from 1 on"
+            )
         lanes, registers = np.divmod(np.arange(prod(self.shape)), self.registers)
         places = self.element(lanes, registers)
         inside = all(np.all((p >= 0) & (p < n)) for p, n in zip(places, self.shape))
@@ -118,6 +119,16 @@ class Fragment:
         return lane, register
 
 
+def _is_part(digit: Any, rank: int) -> bool:
+    """Return whether ``digit`` is one, of an index of ``rank`` dimensions."""
+    return (
+        isinstance(digit, Digit)
+        and digit.of in ("lane", "register")
+        and digit.dim in range(rank)
+        and all(type(n) is int and n > 0 for n in (digit.step, digit.size, digit.scale))
+    )
+
+
 def _part(number: Any, divisor: int, size: int, scale: int) -> Any:
     if divisor > 1:
         number = number // divisor
@@ -144,6 +155,19 @@ class WarpAssembly:
 
     mnemonic: str
     fragments: tuple[Fragment, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mnemonic, str) or not self.mnemonic.strip():
+            raise ComputeError(
+                f"{text_of(self.mnemonic)} is no instruction of PTX; give its name with all "
+                'qualifiers, such as "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"'
+            )
+        given = self.fragments
+        if not isinstance(given, (tuple, list)) or not all(isinstance(f, Fragment) for f in given):
+            raise ComputeTypeError(
+                f"the fragments of {self.mnemonic} are {text_of(given)}; give a tuple with a "
+                "Fragment of the result and of each operand"
+            )
 
     @property
     def arity(self) -> int:
@@ -186,6 +210,10 @@ def check_fragments(asked: str, declared: Instruction, emission: WarpAssembly) -
                     "Give fragments that fill registers.",
                 )
             )
+    elsewhere = next((t.name for t in tensors if declared.scopes.get(t.name) != FRAGMENT), "")
+    if elsewhere:
+        why = f"scopes= does not keep {elsewhere} in fragment memory, where the warp holds it"
+        raise ComputeError(explain(asked, why, "Leave it out: all operands are fragments."))
     if declared.alignment:
         why = "alignment= is given, and fragments have no addresses"
         raise ComputeError(explain(asked, why, "Leave it out."))

@@ -13,7 +13,7 @@ from schedlang.compute.tensor import placeholder
 from schedlang.expr.dtypes import itemsize
 from schedlang.instructions.declaration import Instruction, instruction
 from schedlang.instructions.emission import Assembly
-from schedlang.instructions.fragments import FRAGMENT, REGISTER, Digit, Fragment, WarpAssembly
+from schedlang.instructions.fragments import REGISTER, Digit, Fragment, WarpAssembly
 from schedlang.instructions.x86 import dot
 
 
@@ -76,7 +76,7 @@ def _product(name: str, steps: int, dtype: str, total: str, tolerance: float = 0
     held = {"float32": "f32", "int32": "s32"}[total]
     mnemonic = f"mma.sync.aligned.m16n8k{steps}.row.col.{held}.{own}.{own}.{held}"
     return instruction(
-        name, c, needs=["sm_80"], tolerance=tolerance, scopes=dict.fromkeys("abc", FRAGMENT),
+        name, c, needs=["sm_80"], tolerance=tolerance,
         emit={"cuda": WarpAssembly(mnemonic, fragments)},
     )  # fmt: skip
 
