@@ -16,7 +16,7 @@ from schedlang.runtime import files
 from schedlang.runtime.c_library import OPTIONS, assembly, library
 from schedlang.runtime.first_run import is_illegal
 from schedlang.runtime.llvm.trial import Trial
-from schedlang.runtime.processor import missing_features
+from schedlang.runtime.processor import missing_features, of_tiles
 
 
 def c_trial(declared: Instruction) -> Trial:
@@ -50,9 +50,8 @@ def _compiled(
 ) -> Trial:  # fmt: skip
     lacking = tuple(alternatives(name)[0] for name in missing_features(declared.needs))
     trial = compiled_by_c(text, declared.name, lacking)
-    # Linux grants tiles of AMX to a process that asks for them
-    asks = any(name.startswith("amx") for name in declared.needs)
-    if lacking or asks or trial.error:
+    # the child does not ask for tiles of AMX
+    if lacking or of_tiles(declared.needs) or trial.error:
         return trial
     return run_by_c(trial.assembly, text, declared.name, function, bytes_, sizes)
 

@@ -79,6 +79,11 @@ def _has_tiles() -> bool:
     return not ctypes.CDLL(None).syscall(158, 0x1023, 18)
 
 
+def of_tiles(needed: Collection[str]) -> list[str]:
+    """Return the features of AMX among ``needed``, whose tiles Linux gives to those who ask."""
+    return [name for name in needed if name.startswith(TILES)]
+
+
 def missing_features(needed: Collection[str]) -> list[str]:
     """Return the features among ``needed`` that the processor lacks.
 
@@ -86,7 +91,7 @@ def missing_features(needed: Collection[str]) -> list[str]:
     if Linux refuses tiles to this process: it is asked for them.
     """
     missing = unmet(needed, processor_features())
-    tiled = [name for name in needed if name.startswith(TILES)]
+    tiled = of_tiles(needed)
     return tiled if tiled and not missing and not _has_tiles() else missing
 
 

@@ -18,7 +18,7 @@ from schedlang.runtime.llvm.traced import traced
 from schedlang.runtime.llvm.trial import Trial, compiled_alone
 from schedlang.runtime.llvm.unprintable import Unprintable
 from schedlang.runtime.numba_internals import NumbaError, cpu_context, kernel_features
-from schedlang.runtime.processor import missing_features
+from schedlang.runtime.processor import missing_features, of_tiles
 
 
 def trial(declared: Instruction) -> Trial:
@@ -38,7 +38,8 @@ def trial(declared: Instruction) -> Trial:
             ValueError) as error:  # fmt: skip
         # a function of the user's may call intrinsics in any way
         return Trial("", uncoloured(str(error)) or type(error).__name__)
-    run = "" if lacking else "tile"
+    # the child does not ask for tiles of AMX
+    run = "" if lacking or of_tiles(declared.needs) else "tile"
     compiled = compiled_alone(str(module), processor, needed, run)
     called = [f.name for f in module.functions if f.is_declaration and f.name.startswith("llvm.")]
     # LLVM takes a name that it does not know for a function of the user's
