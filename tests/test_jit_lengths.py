@@ -122,6 +122,17 @@ def test_lengths_that_were_equal_by_chance() -> None:
     assert len(f.specializations) == 2
 
 
+def test_an_empty_array_has_a_trace_of_its_own() -> None:
+    def total(x, y):
+        return np.max(x, initial=-1.0) + np.sum(y) * len(x)
+
+    f = sl.jit(total, target="python")
+    for sizes in ((5, 8), (6, 7), (9, 9), (0, 8), (8, 0), (0, 0), (7, 3)):
+        compared(f, total, arrays(*sizes))
+    assert f.lengths.count("any length") == 2
+    assert len(f.specializations) == 6
+
+
 def needs(x):
     if len(x) % 2:
         return x * 2

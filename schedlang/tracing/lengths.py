@@ -24,6 +24,8 @@ Make = Callable[[Given], Specialization]
 IN_KERNEL = "a kernel runs the loop at this length only; at any length,"
 # a length is symbolic when a call has its third value
 DISTINCT = 3
+# stands for a length from 2 on in the key of calls that differ in lengths alone
+ANY = -1
 
 
 @dataclass
@@ -87,7 +89,7 @@ class Lengths:
         lengths = lengths_of(call)
         if not lengths:
             return call.key
-        seen = self._seen.get(with_lengths(call.key, [0] * len(lengths)))
+        seen = self._seen.get(with_lengths(call.key, [ANY] * len(lengths)))
         pattern = None if seen is None else seen.fitting(lengths)
         return call.key if seen is None or pattern is None else seen.keys[pattern]
 
@@ -128,7 +130,7 @@ class Lengths:
 
     def _seen_by(self, call: Given, count: int) -> Seen:
         """Return what calls of one kind have shown, and forget the kind called least recently."""
-        kind = with_lengths(call.key, [0] * count)
+        kind = with_lengths(call.key, [ANY] * count)
         seen = self._seen.setdefault(kind, Seen(count))
         self._seen.move_to_end(kind)
         if len(self._seen) > self._size:
