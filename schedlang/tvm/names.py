@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from schedlang import errors
 from schedlang.errors import MissingNameError, missing_name
 from schedlang.tvm.aliases import FACES
 
@@ -111,6 +112,7 @@ def lookup(name: str) -> Any:
         from schedlang.tvm import packed
 
         return getattr(packed, name)
-    if name in ELSEWHERE:
-        raise MissingNameError(f"there is no sl.{name}: write {ELSEWHERE[name]}")
+    if name in ELSEWHERE or isinstance(getattr(errors, name, None), type):
+        instead = ELSEWHERE.get(name, f"sl.errors.{name}")
+        raise MissingNameError(f"there is no sl.{name}: write {instead}")
     raise missing_name("schedlang", name, REFUSED, "tvm")
