@@ -26,22 +26,22 @@ def transposed(rows: int, lanes: int, steps: int, dtype: str, which: str) -> sl.
 
 
 def test_only_products_without_short_axes_are_in_blocks() -> None:
-    (large, *_) = drawn(product(1280, 1290, 1300)[-1], 1)
+    (large, *_) = drawn(product(2560, 2580, 2600)[-1], 1)
     assert "C.block_steps" in large.decisions
-    for sizes in ((1270, 1280, 1280), (1280, 1270, 1280), (1280, 1280, 1270)):
+    for sizes in ((2550, 2560, 2560), (2560, 2550, 2560), (2560, 2560, 2550)):
         (small, *_) = drawn(product(*sizes)[-1], 1)
         assert "C.block_steps" not in small.decisions
 
 
 def test_each_thread_has_a_block() -> None:
-    output = product(1280, 1280, 1280)[-1]
-    for threads, blocked in ((4, True), (64, False)):
+    output = product(2560, 2560, 2560)[-1]
+    for threads, blocked in ((4, True), (128, False)):
         (candidate, *_) = drawn(output, 4, threads=threads)
         assert ("C.block_steps" in candidate.decisions) == blocked
 
 
 def test_a_block_stays_in_the_caches() -> None:
-    (candidate, *_) = drawn(product(1280, 1536, 1500)[-1], 1)
+    (candidate, *_) = drawn(product(2560, 3072, 3000)[-1], 1)
     sizes = {b.name: b.bytes for b in candidate.nest.buffers}
     assert "C.fuse" not in candidate.decisions
     assert AVX2.caches[0].size < sizes["B.global"] <= AVX2.caches[1].size
@@ -61,7 +61,7 @@ def test_products_in_blocks_with_rests(
     monkeypatch: pytest.MonkeyPatch, dtype: str, rows: int, lanes: int, steps: int, which: str
 ) -> None:
     """Rows, lanes and steps leave rests, and one operand or both are transposed."""
-    monkeypatch.setattr(blocked_product, "SHORTEST", 32)
+    monkeypatch.setattr(blocked_product, "SHORTEST", 128)
     # of two tiles, so that there are several blocks
     monkeypatch.setattr(blocked_product, "MOST_BLOCK", 0.0)
     R = transposed(rows, lanes, steps, dtype, which)

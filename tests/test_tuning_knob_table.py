@@ -81,7 +81,7 @@ def outputs() -> list[sl.Tensor]:
     in_rows = sl.compute((64,), row_dot, name="V")
     others = [integers, in_rows, columns, segments, blocked, counts, rows, recurrent(2048)[-1],
               recurrence()["out"]]  # fmt: skip
-    return [*kinds.values(), few, packed, product(512, 512, 512)[-1], product(1280, 1280, 1280)[-1],
+    return [*kinds.values(), few, packed, product(512, 512, 512)[-1], product(2560, 2560, 2560)[-1],
             *others]  # fmt: skip
 
 

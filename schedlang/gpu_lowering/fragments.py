@@ -150,11 +150,11 @@ def _place(operand: Operand, fragment: Fragment, title: str) -> Placed:
     buffer = operand.buffer
     extents = [int(n) for n in buffer.shape if isinstance(n, int)]
     if len(extents) < len(buffer.shape):
-        shape = ", ".join(map(str, buffer.shape))
+        shape_text = ", ".join(map(str, buffer.shape))
         _refuse(
             title,
-            f"{buffer.name} is a fragment of [{shape}] elements, and registers are counted when "
-            "the kernel is built",
+            f"{buffer.name} is a fragment of [{shape_text}] elements, and registers are counted "
+            "when the kernel is built",
             "Compute it at a loop further in, where the tile has a constant size.",
         )
     if buffer.strides is not None:

@@ -25,9 +25,10 @@ from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Axis
 from schedlang.schedule.schedule import Schedule
 
-# the shortest axis of a product in blocks
-# measured with float64 on one core with AVX2: 1.19 times as fast as register tiles at 1500
-SHORTEST = 1280
+# the bytes of a row along the shortest axis of a product in blocks
+# measured on cores with AVX2: float64 of 1500 1.19 times as fast as register tiles on one core,
+# float32 of 2048 with a bias and a maximum 0.87 on two
+SHORTEST = 10240
 # the vectors of a tile: with two, each loaded operand serves the most multiply-adds
 # measured with float64 on one core with AVX2: 0.86 of NumPy at 1500, where three had 0.82
 VECTORS = 2
@@ -62,8 +63,10 @@ def is_large_product(stage: StageFacts) -> bool:
     fixed = all(isinstance(axis.extent, int) for axis in axes)
     if len(axes) != 3 or len(stage.op.reduce_axis) != 1 or not fixed:
         return False
-    floats = stage.tensor.dtype in ("float32", "float64")
-    if not floats or min(stage.extents(axes)) < SHORTEST or not _operands(stage):
+    if stage.tensor.dtype not in ("float32", "float64"):
+        return False
+    size = itemsize(stage.tensor.dtype)
+    if min(stage.extents(axes)) * size < SHORTEST or not _operands(stage):
         return False
     return _rows(stage) >= LEAST_ROWS and _has_block_for_each_thread(stage)
 
@@ -132,7 +135,7 @@ def _tail(stage: StageFacts, axis: Axis, factor: int) -> str:
 def _step_counts(stage: StageFacts, lanes: int) -> list[int]:
     """Return numbers of steps of a block whose panel fits the first cache, the largest first."""
     caches, size = stage.problem.target.caches, itemsize(stage.tensor.dtype)
-    most = int(caches[0].size * MOST_PANEL) // (lanes * size)
+    most = max(1, int(caches[0].size * MOST_PANEL) // (lanes * size))
     length = stage.extents(stage.op.reduce_axis)[0]
     whole = [n for n in reversed(list(divisors(length))) if most // 2 <= n <= most]
     return whole[:2] or [most]
