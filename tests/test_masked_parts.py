@@ -13,10 +13,10 @@ from tests.marks import slow_but
 
 # vectors of 64 to 128 bytes
 LANES = {"float64": 8, "float32": 16, "int64": 16, "int32": 24, "int8": 64}
-dtypes = pytest.mark.parametrize("dtype", slow_but(["float64", "float32"], LANES))
+slow_but_floats = pytest.mark.parametrize("dtype", slow_but(["float64", "float32"], LANES))
 
 
-@dtypes
+@slow_but_floats
 def test_all_lanes_but_one_are_loaded(dtype: str) -> None:
     """A half whose mask is true is a load of the whole half, which is stored next."""
     lanes, n = LANES[dtype], sl.var("n", dtype="int64")
@@ -30,7 +30,7 @@ def test_all_lanes_but_one_are_loaded(dtype: str) -> None:
     np.testing.assert_array_equal(f(5, a), [0, *a[1:]])
 
 
-@dtypes
+@slow_but_floats
 def test_all_lanes_but_one_are_stored(dtype: str) -> None:
     lanes, rows, row = LANES[dtype], 7, 5
     A = sl.placeholder((rows, lanes), dtype, name="A")
@@ -49,7 +49,7 @@ def test_all_lanes_but_one_are_stored(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("compiler", ["llvm", pytest.param("numba", marks=pytest.mark.slow)])
-@dtypes
+@slow_but_floats
 def test_one_lane_is_of_another_array(dtype: str, compiler: str) -> None:
     """A half whose mask is false has the lanes of the first array."""
     lanes, rows, row, column = LANES[dtype], 20, 7, 5

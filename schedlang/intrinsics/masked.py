@@ -8,7 +8,7 @@ process. The masks of parts are folded before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -52,21 +52,23 @@ def masked_store(
 
 def parts(
     context: Any, builder: ir.IRBuilder, ptr: ir.Value, where: ir.Value, raw: ir.Type
-) -> Iterator[tuple[int, ir.Value, ir.Value]]:
-    """Yield the first lane of each part of a vector of type `raw`, its address and its mask."""
+) -> list[tuple[int, ir.Value, ir.Value]]:
+    """Return the first lane of each part of a vector of type `raw`, its address and its mask."""
     bits = MASKED_BITS.get(str(raw.element), 0)
     if raw.count * bits <= REGISTER_BITS or not halves_masked(context, builder):
-        yield 0, builder.bitcast(ptr, raw.as_pointer()), where
-        return
+        return [(0, builder.bitcast(ptr, raw.as_pointer()), where)]
     # parts of integers cost nothing, whereas LLVM computes those of bits by shuffles
     signs = builder.sext(where, ir.VectorType(ir.IntType(bits), raw.count))
     first = builder.bitcast(ptr, raw.element.as_pointer())
+    listed = []
     for start in range(0, raw.count, REGISTER_BITS // bits):
         here = range(start, min(start + REGISTER_BITS // bits, raw.count))
         address = builder.gep(first, [ir.IntType(64)(start)])
         address = builder.bitcast(address, ir.VectorType(raw.element, len(here)).as_pointer())
         sign = part_of(builder, signs, here)
-        yield start, address, builder.icmp_signed("<", sign, ir.Constant(sign.type, None))
+        here_holds = builder.icmp_signed("<", sign, ir.Constant(sign.type, None))
+        listed.append((start, address, here_holds))
+    return listed
 
 
 def halves_masked(context: Any, builder: ir.IRBuilder) -> bool:
