@@ -107,6 +107,7 @@ def test_a_symbolic_count_of_tiles() -> None:
         np.testing.assert_array_equal(f.check(a), a.sum(1))
 
 
+@pytest.mark.slow
 def test_a_pipeline_and_a_double_buffer_in_one_loop() -> None:
     for pair in (("A", "B"), ("B", "A")):
         case = gemm(32, 32, 40)
@@ -116,6 +117,7 @@ def test_a_pipeline_and_a_double_buffer_in_one_loop() -> None:
         np.testing.assert_allclose(f.check(*case.inputs), case.expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_pipelines_of_unlike_length_wait_for_the_shorter_one() -> None:
     case = gemm(32, 32, 64)
     for name, stages in (("A", 3), ("B", 5)):
@@ -125,6 +127,7 @@ def test_pipelines_of_unlike_length_wait_for_the_shorter_one() -> None:
     np.testing.assert_allclose(f.check(*case.inputs), case.expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 @compiles
 def test_wide_copies_of_short_floats() -> None:
     def prepare(tile: Any) -> None:

@@ -24,7 +24,7 @@ EMULATED = ("scaled", "gemm of odd sizes", "sum by several warps")
 LONG = (
     "gemm", "gemm with double buffers", "gemm with double buffers, odd",
     "gemm with virtual threads, odd", "gemm in float64", "gemm of odd sizes",
-    "gemm with virtual threads",
+    "gemm with virtual threads", "gemm with pipelines", "gemm with pipelines, odd",
 )  # fmt: skip
 
 

@@ -4,13 +4,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 import schedlang as sl
 from schedlang.ir.nodes import Buffer
 from schedlang.ir.offsets import flat
 from tests.conftest import Golden
+from tests.marks import slow_beyond
 
 N = 64
 
@@ -122,7 +122,7 @@ def test_an_instruction_refuses_a_swizzled_operand() -> None:
 bits = st.integers(1, 3)
 
 
-@given(st.data())
+@slow_beyond(20, 100, st.data())
 def test_a_swizzle_moves_no_two_elements_to_one_place(data: st.DataObject) -> None:
     low, middle, width = (1 << data.draw(bits) for _ in range(3))
     by = 1 << data.draw(st.integers(0, middle.bit_length() - 1))
