@@ -73,7 +73,7 @@ def with_fragments(region: Stmt, title: str) -> Stmt:
 
 
 def _check_lanes(region: Stmt, buffers: Sequence[Buffer], title: str) -> None:
-    """Raise unless the threads along ``threadIdx.x`` are those of a warp, which share fragments."""
+    """Raise unless ``threadIdx.x`` counts the threads of one warp, which share fragments."""
     for stmt, _ in walk(region):
         if not isinstance(stmt, For) or stmt.tag != WARP_INDEX:
             continue

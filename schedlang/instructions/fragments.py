@@ -187,7 +187,7 @@ class WarpAssembly:
 
 
 def check_fragments(asked: str, declared: Instruction, emission: WarpAssembly) -> None:
-    """Raise :class:`~schedlang.errors.ComputeError` if fragments are not those of a declaration."""
+    """Raise :class:`~schedlang.errors.ComputeError` if fragments do not fit a declaration."""
     tensors = (declared.output, *declared.operands)
     shapes = {t.name: tuple(map(int, t.shape)) for t in tensors}
     given = {f.of: f.shape for f in emission.fragments}

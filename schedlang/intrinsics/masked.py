@@ -1,7 +1,7 @@
 """Masked loads and stores of consecutive elements, in parts that fit in a register.
 
 LLVM halves longer vectors itself, after its passes have folded masks. Where a mask is known in one
-half alone, as that of `(i == 56) & (iota(8) == 0)`, it then loads from a wrong address, or makes a
+half alone, such as `(i == 56) & (iota(8) == 0)`, LLVM then loads from a wrong address, or makes a
 plain access whose size it does not know. A later pass for x86 asks for the size, which ends the
 process. The masks of parts are folded before.
 """
@@ -57,7 +57,7 @@ def parts(
     bits = MASKED_BITS.get(str(raw.element), 0)
     if raw.count * bits <= REGISTER_BITS or not halves_masked(context, builder):
         return [(0, builder.bitcast(ptr, raw.as_pointer()), where)]
-    # parts of integers cost nothing, whereas LLVM computes those of bits by shuffles
+    # parts of a vector of integers cost nothing, but LLVM shuffles to get parts of a vector of bits
     signs = builder.sext(where, ir.VectorType(ir.IntType(bits), raw.count))
     first = builder.bitcast(ptr, raw.element.as_pointer())
     listed = []

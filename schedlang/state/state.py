@@ -24,7 +24,7 @@ from schedlang.state.persistent_map import PersistentMap
 from schedlang.state.relations import Relation, Split, parts, position, sources
 
 SCOPES = ("global", "shared", "local", FRAGMENT)
-# those of which no two warps share storage
+# scopes whose storage no two warps share
 PRIVATE = ("local", FRAGMENT)
 # te's names of fragments
 FRAGMENTS = ("wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator")

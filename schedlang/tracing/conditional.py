@@ -43,7 +43,7 @@ def write_where(trace: Trace, storage: Storage, value: Value) -> None:
 
 
 def _of_both_sides(trace: Trace, second: Region) -> Region | None:
-    """Return one assignment for those of both sides of an ``if``, if they are to one element."""
+    """Return one assignment for both sides of an ``if`` if both assign to one element."""
     first = trace.regions.get(second.base)
     if first is None or not first.under or len(first.under) != len(second.under):
         return None

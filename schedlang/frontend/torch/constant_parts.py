@@ -116,8 +116,8 @@ def _value(node: Any, values: dict[Any, Any]) -> Any:
             return given
         if given in values:
             return values[given]
-        # any numbers, since the call reads none; its strides are those of the result, and whether
-        # a reshape of that is a view depends on them
+        # the call reads no numbers, but its result takes these strides, and they decide whether a
+        # reshape of the result is a view
         like = given.meta["val"]
         return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
 

@@ -46,7 +46,7 @@ def line_of_call(frame: Any) -> str:
 
     It is "" for other lines of a library.
     """
-    # the truth of a SymInt is that of its comparison with 0, in the same file
+    # a SymInt is true where it differs from 0: the same file compares them
     while frame.f_back is not None and frame.f_code.co_filename == _sizes_file():
         frame = frame.f_back
     path, line = frame.f_code.co_filename, frame.f_lineno

@@ -75,7 +75,7 @@ def writing_out_spills(
 def _peak(store: Store, taps: Sequence[For], rows: Sequence[For], lanes: For, width: int) -> int:
     """Return the most registers of operands that a later copy of the update needs again.
 
-    An operand that one copy reads needs none. Without ``taps``, it is that of their first copies.
+    An operand that one copy reads needs none. Without ``taps``, the first copies alone count.
     """
     read = {(load.buffer, flat(load.buffer, load.indices)) for load in loads(store.values)}
     loops = [(f.axis, f.extent) for f in (*taps, *rows) if isinstance(f.extent, int)]
@@ -94,9 +94,9 @@ def _peak(store: Store, taps: Sequence[For], rows: Sequence[For], lanes: For, wi
     changes = [0] * (copies + 1)
     for element, start in first.items():
         if start < last[element]:
-            taken = 1 if lane_step(element[1], lanes.axis) == 0 else vectors
-            changes[start] += taken
-            changes[last[element] + 1] -= taken
+            count = 1 if lane_step(element[1], lanes.axis) == 0 else vectors
+            changes[start] += count
+            changes[last[element] + 1] -= count
     return max(accumulate(changes))
 
 

@@ -88,7 +88,7 @@ class _Kernel(Statements):
         # the first buffer of each name, whose storage the others have
         self.first: dict[str, Buffer] = {}
         self.local_names: dict[tuple[str, str, int | None], str] = {}
-        # the bytes to which each buffer must be aligned: those of its widest access, or more
+        # the bytes to which each buffer must be aligned: as many as its widest access has, or more
         self.access_bytes = {**addresses_needed(launch.body, nest.args)}
 
     def kernel(self, stmts: Block, constant: Mapping[Axis | Var, Lin]) -> MachineKernel:

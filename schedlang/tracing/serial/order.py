@@ -48,7 +48,7 @@ class Event:
 
     @property
     def is_branch(self) -> bool:
-        """Whether it happens where conditions hold."""
+        """Tell an event that happens only where conditions hold."""
         return self.region is not None and bool(self.region.under)
 
 
