@@ -34,6 +34,7 @@ def check_rows(s: Any, args: Any) -> None:
     np.testing.assert_allclose(tvm.build(s, args, "python")(a, b), a * 3 + b[:, None], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_task_searches_records_and_applies_its_best(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

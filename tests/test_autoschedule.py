@@ -643,6 +643,7 @@ def test_axes_that_choose_are_asked_for_once_a_stage(monkeypatch: pytest.MonkeyP
     assert len(asked) <= 2 * 8
 
 
+@pytest.mark.slow
 def test_a_butterfly_of_many_stages() -> None:
     """Each stage reads the one before twice: whole walks of what it reads would not end."""
     stages, rows = 40, 3

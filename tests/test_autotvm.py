@@ -63,6 +63,7 @@ def test_every_configuration_of_a_template_computes_the_product() -> None:
     assert len(nests) == len(range(0, len(space), 7))
 
 
+@pytest.mark.slow
 def test_a_search_writes_a_log_and_its_best_is_applied(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -185,6 +185,7 @@ def test_kernels_in_the_code_of_inductor() -> None:
     assert calls_in(code) == 3
 
 
+@pytest.mark.slow
 @torch_needed
 def test_operators_that_return_views_are_no_kernels() -> None:
     import torch

@@ -319,6 +319,7 @@ def test_custom_reducers_are_tested_without_rounding() -> None:
                                   a.astype("float32").prod(1).astype(bf16))  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("numba_cuda") is None, reason="needs numba-cuda")
 def test_compiled_for_a_gpu() -> None:
     A = sl.placeholder((64,), "bfloat16", name="A")

@@ -155,6 +155,7 @@ const found = [...document.querySelectorAll(".schedlang")]
 """
 
 
+@pytest.mark.slow
 def test_colours_follow_the_theme(tmp_path: Path) -> None:
     body = tiled()._repr_html_()
     themes = ('data-jp-theme-light="true"', 'data-jp-theme-light="false"', 'class="vscode-light"')

@@ -216,6 +216,7 @@ sys.exit(os.waitpid(child, 0)[1] >> 8)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_process_runs_a_parallel_kernel() -> None:
     ran = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], timeout=120)

@@ -192,6 +192,7 @@ def test_a_damaged_file_is_made_again(case: str, folder: Path) -> None:
     assert path.is_file()
 
 
+@pytest.mark.slow
 @compiles
 def test_damaged_machine_code_of_a_gpu_is_made_again(folder: Path) -> None:
     def code() -> Any:

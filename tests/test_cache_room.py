@@ -141,6 +141,7 @@ def test_the_command_refuses(wrong: list[str], capsys: pytest.CaptureFixture[str
     assert "are 0 or more" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_processes_write_and_clear_at_the_same_time(folder: Path) -> None:
     work = (
         "from schedlang.runtime.cache_files import COMPILED, contents, store\n"

@@ -270,6 +270,7 @@ def run(code: str, first: str = "") -> list[str]:
     return ran.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_the_end_of_a_process_waits_for_the_step_that_runs_and_for_no_other() -> None:
     code = """
 options = {"target": "python", "compile": "background"}
@@ -292,6 +293,7 @@ print("end")
 """) == ["end"]
 
 
+@pytest.mark.slow
 def test_threads_that_compile_the_first_kernels_of_a_process() -> None:
     lines = run("""
 kernels = [
@@ -333,6 +335,7 @@ thread.join()
     assert lines == ["[2.0, 2.0, 2.0, 2.0]"]
 
 
+@pytest.mark.slow
 @needs_fork
 def test_a_fork_waits_for_the_step_that_runs_and_the_child_compiles_itself() -> None:
     lines = run("""

@@ -154,6 +154,7 @@ def test_stages_of_scans_and_tuples() -> None:
     assert list(found) == ["best"] and found["best"].evaluations == 5 * (1 + 8)
 
 
+@pytest.mark.slow
 def test_prefetches_bring_lines() -> None:
     """Rows of 64 bytes: all but the first are prefetched, so that loads miss one line of five."""
     A = sl.placeholder((5, 16), name="A")

@@ -141,6 +141,7 @@ def test_a_kernel_agrees_with_its_trace() -> None:
     assert int(trace.size[trace.writes].sum()) == found.total.stored_bytes
 
 
+@pytest.mark.slow
 def test_strides_by_hand() -> None:
     """64x64 floats: rows bring 4 lines each, once; columns bring a line for every element.
 

@@ -218,6 +218,7 @@ def test_slides() -> None:
     checked(page.replace("http://www.w3.org/1998/Math/MathML", ""))
 
 
+@pytest.mark.slow
 @needs_browser
 def test_slides_turn(tmp_path: Path) -> None:
     pytest.importorskip("markdown_it", reason="needs markdown-it-py")
@@ -288,6 +289,7 @@ def fits(browser: Any, path: Path) -> Any:
     return tab
 
 
+@pytest.mark.slow
 @needs_browser
 def test_slides_fit_the_screen(tmp_path: Path) -> None:
     """What is too long for a slide goes on to the next one, and nothing of it is lost."""

@@ -285,6 +285,7 @@ def test_structure_is_stable():
     assert structure(placeholder((2,))) == Structure(key, (2,))
 
 
+@pytest.mark.slow
 def test_deep_graphs_and_expressions_round_trip():
     A = placeholder((8,), name="A")
     T = A

@@ -172,6 +172,7 @@ def test_operands_that_are_side_by_side_already(columns: int) -> None:
     check(s, tensors, transposed=True)
 
 
+@pytest.mark.slow
 def test_zeros_fill_operands_up() -> None:
     tensors = product(7, 50, 13)
     s = next(s for s in candidates(tensors[-1], WIDE, 16) if "pad_einsum" in s.as_python())

@@ -95,6 +95,7 @@ def test_a_matrix_product_shows_each_step() -> None:
     assert "27648000" in cost["text/latex"] and cost["text/plain"].startswith("cost of C\n")
 
 
+@pytest.mark.slow
 def test_errors_are_short() -> None:
     refused = error("9_debugging", "s[C].vectorize(k)")
     assert refused[0].startswith("ScheduleError: vectorize(k) on stage C: k is a reduction axis")

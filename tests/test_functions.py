@@ -205,6 +205,7 @@ def run_with_row(script: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_function_is_one_row(tmp_path: Path) -> None:
     """Its values, its text, its dtypes, its dialect and its refusals follow from the row."""
     run_with_row(

@@ -121,6 +121,7 @@ def test_elements_without_a_sum(how: str) -> None:
     agree(sl.build(s, [A, B, D, Y], **BUILDS[how])(*arrays), Y, *arrays)
 
 
+@pytest.mark.slow
 @needs_fma
 @pytest.mark.parametrize("how", BUILDS)
 def test_symbolic_sizes(how: str) -> None:
@@ -293,6 +294,7 @@ def test_a_saved_file_runs_without_schedlang(tmp_path: Path) -> None:
     agree(np.load(tmp_path / "result.npy"), C, *arrays)
 
 
+@pytest.mark.slow
 @needs_fma
 def test_a_saved_file_with_assembly_runs_without_schedlang(tmp_path: Path) -> None:
     A, B = sl.placeholder((1,), name="A"), sl.placeholder((8,), name="B")

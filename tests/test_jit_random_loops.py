@@ -119,6 +119,7 @@ def compare(text: str) -> None:
 SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 
 
+@pytest.mark.slow
 @settings(max_examples=4, derandomize=True, **SETTINGS)
 @given(programs())
 def test_random_programs(text: str) -> None:

@@ -320,6 +320,7 @@ def test_places_that_elements_tell():
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_a_kernel_of_a_loop_prints_is_saved_and_works_in_place(tmp_path):
     f = sl.jit(PROGRAMS["triangles"])
     a = RANDOM.random((9, 9)) + np.eye(9) * 9

@@ -472,6 +472,7 @@ def test_outputs_named_like_what_the_file_imports(name: str) -> None:
         np.testing.assert_allclose(f(np.zeros(8, "float32")), 1)
 
 
+@pytest.mark.slow
 def test_second_process_loads_from_the_disk_cache(tmp_path: Path) -> None:
     script = textwrap.dedent(
         """

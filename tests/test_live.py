@@ -451,6 +451,7 @@ def test_pictures_of_operands_have_a_scale_of_their_own() -> None:
     assert a["part"] > 1 - 2 / n
 
 
+@pytest.mark.slow
 def test_a_client_restores_what_another_session_knew() -> None:
     old = Heard(product())
     old.ask(do="take", number=0, step=0)
@@ -748,6 +749,7 @@ def test_a_file_does_not_wait_for_times() -> None:
         assert ('"type":"time"' in session.html()) == (status == FAILED)
 
 
+@pytest.mark.slow
 def test_a_state_is_measured_in_another_process() -> None:
     told: list[dict[str, Any]] = []
     session = Session(product(16), tell=told.append)

@@ -171,6 +171,7 @@ def test_the_blur_by_the_map(
     session.close()
 
 
+@pytest.mark.slow
 def test_a_loop_whose_places_are_stored_further_out_takes_a_stage(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +202,7 @@ def test_a_loop_whose_places_are_stored_further_out_takes_a_stage(
     session.close()
 
 
+@pytest.mark.slow
 def test_a_stage_is_dropped_on_a_loop_and_an_iteration_is_chosen(browser: Browser) -> None:
     X = sl.placeholder((26, 34), name="X")
     H = sl.compute((26, 32), lambda i, j: X[i, j] + X[i, j + 1] + X[i, j + 2], name="H")

@@ -118,6 +118,7 @@ def test_three_stages_have_a_map_each_and_one_stage_has_none() -> None:
     assert producers(sl.schedule(sl.scan(first, rest, before, name="total"))) == []
 
 
+@pytest.mark.slow
 def test_the_last_of_many_stages_have_a_map() -> None:
     stage = sl.placeholder((8,), name="A")
     for number in range(MOST_STAGES + 3):

@@ -91,6 +91,7 @@ def pasted(tab: Tab) -> str:
     return text
 
 
+@pytest.mark.slow
 def test_a_lesson_by_clicks(browser: Browser, tmp_path: Path) -> None:
     page = served(64, measure=True)
     tab = opened(browser, page.url)
@@ -139,6 +140,7 @@ def test_a_lesson_by_clicks(browser: Browser, tmp_path: Path) -> None:
     page.session.close()
 
 
+@pytest.mark.slow
 def test_an_edit_and_a_mistake_at_its_line(browser: Browser, page: Background) -> None:
     tab = opened(browser, page.url)
     tab.click(".editor")
@@ -158,6 +160,7 @@ def test_an_edit_and_a_mistake_at_its_line(browser: Browser, page: Background) -
     assert tab.errors == []
 
 
+@pytest.mark.slow
 def test_what_is_typed_while_an_edit_runs_stays(browser: Browser, page: Background) -> None:
     tab = opened(browser, page.url)
     code = "s = sl.schedule(C)\ni, j = s[C].op.axis\ns[C].parallel(i)"
@@ -223,6 +226,7 @@ def test_the_page_says_that_the_connection_is_lost_and_brings_its_states_back(
     again.close()
 
 
+@pytest.mark.slow
 def test_the_shared_file_needs_nothing(browser: Browser, tmp_path: Path) -> None:
     session = Session(sl.schedule(product(64, 64, 64)[2]), HOSTILE, measure=False)
     for step in (0, 1):

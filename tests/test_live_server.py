@@ -239,6 +239,7 @@ s = sl.schedule(sl.compute((8,), lambda i: A[i] + 1, name="B"))
 """
 
 
+@pytest.mark.slow
 def test_the_command_serves_until_ctrl_c(tmp_path: Path) -> None:
     script, saved = tmp_path / "script.py", tmp_path / "saved.html"
     script.write_text(SCRIPT)

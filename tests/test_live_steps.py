@@ -110,6 +110,7 @@ def test_a_page_is_as_wide_as_its_window(browser: Browser, page: Background, wid
         assert box(tab, ".loops")[3] < box(tab, ".steps")[1]
 
 
+@pytest.mark.slow
 def test_the_steps_are_within_five_tabs_and_the_focus_previews(
     browser: Browser, page: Background
 ) -> None:

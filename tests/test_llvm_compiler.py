@@ -522,6 +522,7 @@ def test_both_compilers_of_a_network(tmp_path: Path) -> None:
     assert nets["llvm"][0].source == nets["numba"][0].source
 
 
+@pytest.mark.slow
 def test_a_module_without_its_nest_is_compiled_by_numba(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

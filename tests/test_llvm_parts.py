@@ -116,6 +116,7 @@ def test_kernels_become_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {part.level for part in whole.parts} == {2, 3}
 
 
+@pytest.mark.slow
 def test_parts_compute_what_one_module_does(divided: Divided) -> None:
     """Parts, compiled by children or here, compute the bits of one module, and NumPy's result."""
     results = []
@@ -160,6 +161,7 @@ def test_parts_are_kept_in_one_file(tmp_path: Path) -> None:
     assert places[0] == places[1]
 
 
+@pytest.mark.slow
 def test_a_child_makes_the_same_object_file() -> None:
     """The bytes are those of this process, also for a team of threads that numba compiled."""
     net, _, _ = network(4096)
@@ -249,6 +251,7 @@ def test_the_parts_of_a_child_that_died_are_compiled_here(
     assert len(divided.kept) == 1 and not children()
 
 
+@pytest.mark.slow
 @posix
 def test_what_ends_llvm_is_an_error(divided: Divided, monkeypatch: pytest.MonkeyPatch) -> None:
     """LLVM ends its process where it lacks memory. That would be this one."""

@@ -211,6 +211,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     assert [kernel.schedule.to_json() for kernel in again.kernels] == steps
 
 
+@pytest.mark.slow
 def test_a_saved_network_runs_without_schedlang_as_its_docstring_says(tmp_path: Path) -> None:
     net, w, b, x = mlp(target="cpu")
     folder = net.save(tmp_path / "mlp")
@@ -286,6 +287,7 @@ def test_the_current_folder_is_no_folder_to_write(
     assert (tmp_path / "link" / "manifest.json").exists()
 
 
+@pytest.mark.slow
 def test_a_file_plans_its_memory_for_symbolic_sizes() -> None:
     n = sl.var("n")
     x, w = sl.placeholder((n, 6), name="x"), sl.placeholder((6, 6), name="w")
@@ -543,6 +545,7 @@ def test_the_weights_are_in_memory_once(tmp_path: Path) -> None:
     assert all(np.shares_memory(a, loaded.module.params) for a in loaded.prepared.params.values())
 
 
+@pytest.mark.slow
 def test_a_profile_has_a_time_for_each_part() -> None:
     net, w, b, x = mlp()
     found = net.profile(x, repeat=2)
@@ -681,6 +684,7 @@ def test_c_is_not_profiled() -> None:
         net.profile(x)
 
 
+@pytest.mark.slow
 def test_tuning_searches_each_kernel_once(tmp_path: Path) -> None:
     x = sl.placeholder((8, 8), name="x")
     ws = [sl.placeholder((8, 8), name=f"w{k}") for k in range(2)]

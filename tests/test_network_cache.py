@@ -214,6 +214,7 @@ def model_with_wrong_dtype(given: dict[str, np.ndarray]) -> None:
     sl.network(out, {**good, b: given["b"].astype("float64")}, target="python")
 
 
+@pytest.mark.slow
 def test_damaged_files_are_made_again(counts: Counts, folder: Path) -> None:
     given = arrays()
     check(model(given), given)

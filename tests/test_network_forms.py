@@ -188,6 +188,7 @@ def runs_products(net: Network) -> bool:
     return any(call.name == "conv_products" for call in net.module.calls)
 
 
+@pytest.mark.slow
 def test_forms_that_another_process_chose(cache: Path) -> None:
     """A network that has run keeps its forms, whatever is tuned meanwhile; one made now does not.
     """

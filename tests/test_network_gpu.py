@@ -362,6 +362,7 @@ def test_arrays_are_copied_once_or_not_at_all(driver: Driver) -> None:
     assert driver.waited == [0, 0, 0]
 
 
+@pytest.mark.slow
 def test_each_stream_has_memory_of_its_own(driver: Driver, core: Core) -> None:
     module, arrays = block()
     x, out = random(4, 6, 8), OnGpu(np.zeros((4, 6, 8), "float32"))
@@ -400,6 +401,7 @@ def test_calls_that_are_launched_at_once_have_memory_of_their_own(
     np.testing.assert_allclose(outs[1].data, of_residual(b, arrays), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_threads_call_at_once(driver: Driver) -> None:
     module, arrays = block()
     x, wrong = random(4, 6, 8), []

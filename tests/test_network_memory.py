@@ -69,6 +69,7 @@ def test_a_file_plans_as_a_network_does(given: list[Lifetime]) -> None:
     assert places.reshape(-1, 2).tolist() == [[s, t.bytes] for s, t in zip(starts, given)]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(tensors(), st.lists(st.tuples(st.integers(0, 24), st.integers(0, 24)), max_size=40))
 def test_tensors_that_take_over_others(given: list[Lifetime], pairs: list) -> None:

@@ -255,6 +255,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_loads_machine_code_prepares_no_compiler(tmp_path: Path) -> None:
     head = "from schedlang.intrinsics.cpu import heap_array\n"
     a, b = np.zeros((2, 24), "float32")

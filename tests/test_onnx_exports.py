@@ -122,6 +122,7 @@ def converted(model: Any, x: np.ndarray, **options: Any) -> Any:
     return to_onnx(model, x[:1], options={id(model): options} if options else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["relu", "tanh", "logistic"])
 @pytest.mark.parametrize("zipped", [True, False])
 def test_the_mlp_of_scikit_learn(activation: str, zipped: bool) -> None:

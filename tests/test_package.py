@@ -202,6 +202,7 @@ def test_arrays_load_no_masked_arrays() -> None:
     assert "numpy.ma" not in loaded
 
 
+@pytest.mark.slow
 def test_a_tensor_has_all_operators_whatever_loads_it() -> None:
     for start in ("import schedlang.compute.tensor", "import schedlang.arrays.stages",
                   "import schedlang.state.thread_axis", "from schedlang.te import placeholder",
@@ -313,6 +314,7 @@ def imported_modules(
     return found
 
 
+@pytest.mark.slow
 def test_modules_imported_by_computed_names_are_listed() -> None:
     computed = set()
     for module, path in paths_of_modules().items():

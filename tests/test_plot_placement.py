@@ -238,6 +238,7 @@ def test_the_steps_are_in_the_order_of_the_schedule() -> None:
         sl.plot.placement(reader, moves=True)
 
 
+@pytest.mark.slow
 @needs_browser
 def test_a_placement_plays_in_a_page(tmp_path: Path) -> None:
     """The cells of a step have the colours of what the placement computes and keeps there."""

@@ -297,6 +297,7 @@ def phases(terminal: Terminal) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("slow_steps")
 def test_a_network_tells_its_steps(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
@@ -346,6 +347,7 @@ def test_kernels_traced_functions_and_gradients_tell_their_steps(terminal: Termi
     assert terminal.screen() == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("slow_steps")
 def test_progress_false_is_silent_at_each_call(terminal: Terminal, tmp_path: Any) -> None:
     x = np.ones((4, 8), "float32")

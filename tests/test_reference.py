@@ -421,6 +421,7 @@ def test_wide_expression_is_bounded_in_memory():
     assert peak < 64 * 2**20
 
 
+@pytest.mark.slow
 def test_chain_of_2000_stages_and_expression_of_depth_5000():
     A = placeholder((8,), name="A")
     T = A

@@ -56,6 +56,7 @@ def lab(s: Any, expected: Any = lambda a: 2 * a, **options: Any) -> Any:
     return sl.testing.lab("scale", s, expected, A, **settings)
 
 
+@pytest.mark.slow
 def test_a_lab_is_graded_beside_a_reference(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,6 +114,7 @@ def test_wrong_labs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[st
         lab(block, target="cuda-emulator")
 
 
+@pytest.mark.slow
 def test_authors_of_similar_names_have_a_file_each(tmp_path: Path) -> None:
     result = graded()
     names = ["Ada Lovelace", "Ada-Lovelace", "Ada_Lovelace", "Ada.Lovelace", "Ada  Lovelace", "Á"]

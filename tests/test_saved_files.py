@@ -13,6 +13,7 @@ import pytest
 import schedlang as sl
 from schedlang import topi
 from schedlang.errors import CallError, CallTypeError
+from tests.marks import slow_but
 from tests.test_network_gpu_file import File
 
 
@@ -129,7 +130,7 @@ def network(target: str, outputs: int) -> Any:
     return sl.network([y, z][:outputs] if outputs > 1 else y, {w: values}, target, name="net")
 
 
-@pytest.mark.parametrize("target", ["cpu", "cuda"])
+@pytest.mark.parametrize("target", slow_but(["cuda"], ["cpu", "cuda"]))
 @pytest.mark.parametrize("outputs", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_the_file_of_a_network_writes_out(target: str, outputs: int, tmp_path: Path) -> None:
     net = network(target, outputs)

@@ -111,6 +111,7 @@ def test_json_for_another_computation() -> None:
         Schedule.from_json(json.dumps(data), E)
 
 
+@pytest.mark.slow
 def test_json_with_any_value_changed_is_replayed_or_refused() -> None:
     """Each scalar of the recorded schedule is replaced by each of a few strange values."""
     strange = [None, True, -1, 2**63, 1.5, "", "C", [], {}, [[]], {"axis": "i"}, {"stage": "C"}]

@@ -88,6 +88,7 @@ def test_the_order_of_elements() -> None:
     np.testing.assert_array_equal(out, random(4, 6) + 1)
 
 
+@pytest.mark.slow
 def test_a_cache_serves_what_the_last_run_used_last() -> None:
     """Two of three rows of lines fit: in one direction none is reused, back and forth two are."""
     lines = []

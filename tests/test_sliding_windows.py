@@ -86,6 +86,7 @@ def test_the_last_dimension_is_not_folded_under_vectors() -> None:
     np.testing.assert_array_equal(sl.build(s, [A, C], target="python")(a), 2 * (a[:-2] + a[2:]))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_chains_of_windows_agree_with_numpy(data: st.DataObject) -> None:

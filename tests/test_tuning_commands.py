@@ -75,6 +75,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_tune_then_best(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     database, report, saved = (
         script.parent / n for n in ("db.jsonl", "page.html", "tuned_kernel.py")
@@ -94,6 +95,7 @@ def test_tune_then_best(script: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "s = sl.schedule(B)" in printed and not printed.endswith("\n\n")
 
 
+@pytest.mark.slow
 def test_best_names_the_size_of_the_nearest_trial(
     script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,6 +110,7 @@ def test_best_names_the_size_of_the_nearest_trial(
     assert said.startswith(f"python -m schedlang best: {note}") and said.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_template_of_the_script(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (script.parent / "neighbour.py").write_text("SIZE = 8\n")
     where = ["tune", f"{script}:B", "--trials", "1", "--seed", "4", "--target", "python"]
@@ -117,6 +120,7 @@ def test_a_template_of_the_script(script: Path, capsys: pytest.CaptureFixture[st
     assert "report:   --report FILE writes a page\n" in printed
 
 
+@pytest.mark.slow
 def test_a_gather_runs_on_data_of_the_script(
     script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

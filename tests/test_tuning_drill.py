@@ -200,6 +200,7 @@ def tuned(
     return {trial.decisions["fault"]: trial for trial in result.trials}
 
 
+@pytest.mark.slow
 def test_a_schedule_with_a_false_promise(folder: Path) -> None:
     B = plus_one((64, 64))
 

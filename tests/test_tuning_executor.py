@@ -103,6 +103,7 @@ def test_faults_on_an_executor(executor: Callable[[int], Executor], tmp_path: Pa
     assert len({e.trial.number for e in Database(tmp_path / "db").entries()}) == len(FAULTS)
 
 
+@pytest.mark.slow
 def test_the_public_call_on_an_executor(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         result = sl.autotune(
@@ -471,6 +472,7 @@ def test_a_batch_follows_the_workers(tmp_path: Path) -> None:
     assert width(Executor()) == remote.UNKNOWN
 
 
+@pytest.mark.slow
 def test_idle_children_end(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "IDLE", 0.2)
     task = task_of(plus_one(), LIMITS)

@@ -56,6 +56,7 @@ def drawn(width: int, target: sl.Target, threads: int = 2) -> list[Candidate]:
     return found
 
 
+@pytest.mark.slow
 def test_threads_turn_around_if_the_weights_do_not_fit_their_caches() -> None:
     width, asked = 256, []
     target = sl.Target("cpu", vector_bytes=32, caches=(Cache(1024, 4), Cache(4096, 4)))

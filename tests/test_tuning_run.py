@@ -182,6 +182,7 @@ def outcomes(database: Path) -> list[str]:
     return [entry.trial.outcome for entry in Database(database).entries()]
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_the_best_so_far(folder: Path, tmp_path: Path) -> None:
     database = tmp_path / "tuning.jsonl"
     with script(SLOW, folder, str(database), "anew", "slow,ok,endless,ok") as process:
@@ -247,6 +248,7 @@ def test_a_killed_search_resumes(hang: str, folder: Path, tmp_path: Path) -> Non
     assert Database(database).problems == []
 
 
+@pytest.mark.slow
 def test_a_timeout(tmp_path: Path) -> None:
     B = plus_one()
     start = time.monotonic()
@@ -383,6 +385,7 @@ def test_random_search_ignores_measurements(tmp_path: Path) -> None:
     assert len(one) == 12
 
 
+@pytest.mark.slow
 def test_duplicates_are_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight decisions make only four schedules."""
     monkeypatch.setattr("schedlang.autotune.run.MOST_REPEATED", 20)
@@ -677,6 +680,7 @@ def test_a_strategy_of_the_user(tmp_path: Path) -> None:
     assert [t.strategy for t in real.trials] == 3 * ["climber"]
 
 
+@pytest.mark.slow
 def test_trials_without_a_gain_end_a_search(tmp_path: Path) -> None:
     task = task_of(plus_one(), Limits())
     search = search_of(
@@ -762,6 +766,7 @@ def test_symbolic_sizes(tmp_path: Path) -> None:
         tune(B, sizes={"n": 2.5}, database=tmp_path / "db")  # type: ignore[dict-item]
 
 
+@pytest.mark.slow
 def test_several_outputs_and_scalars(tmp_path: Path) -> None:
     alpha, beta = sl.var("alpha", dtype="float32"), sl.var("beta", dtype="int32")
     A = sl.placeholder((24, 8), name="A")

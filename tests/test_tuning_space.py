@@ -199,6 +199,7 @@ class Many(CpuBackend):
     )
 
 
+@pytest.mark.slow
 def test_a_check_of_a_package_judges_every_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
     A, B, C = product(256, 256, 256)
     here, there = AVX2, sl.Target.of(Many())

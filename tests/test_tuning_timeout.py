@@ -99,6 +99,7 @@ def test_a_slow_untuned_schedule_does_not_exceed_the_timeout(
     assert "it takes longer than a tenth of the timeout" in str(result)
 
 
+@pytest.mark.slow
 def test_an_untuned_schedule_that_is_fast_enough_has_its_time(tmp_path: Path) -> None:
     result, _ = limited(tmp_path, Timed(each=0.02, untuned=0.01), 3.0)
     assert result.facts.baseline == 50.0
@@ -113,6 +114,7 @@ def test_one_candidate_that_takes_longer_is_the_result(tmp_path: Path) -> None:
     assert "their first times are kept" in str(result)
 
 
+@pytest.mark.slow
 def test_slow_draws_leave_time_to_measure(tmp_path: Path) -> None:
     class Slow(Random):
         def propose(self, space: Space) -> Candidate:
