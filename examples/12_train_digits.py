@@ -140,7 +140,7 @@ def main() -> None:
         labels = digit(X=part, W1=w1, b1=b1, W2=w2, b2=b2)
         right += int((labels[: len(rows)] == truth[at : at + BATCH]).sum())
     accuracy = right / len(truth)
-    print(f"{accuracy:.1%} of {len(truth)} digits that it has not seen are right.")
+    print(f"{accuracy:.1%} of {len(truth)} digits that it never saw are right.")
     assert accuracy > 0.95
     if len(sys.argv) > 1:
         program(weights, *sys.argv[1:])

@@ -67,7 +67,7 @@ def main() -> None:
         scores = net(pictures)
         np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-4)
         accuracy = float((scores.argmax(axis=1) == truth).mean())
-        print(f"{accuracy:.1%} of {len(truth)} digits that it has not seen are right.")
+        print(f"{accuracy:.1%} of {len(truth)} digits that it never saw are right.")
         assert accuracy > 0.95
 
         before = milliseconds(net, pictures)

@@ -372,7 +372,7 @@ def user_location(error: BaseException) -> str:
 
 
 def shorten_traceback(error: SchedlangError) -> SchedlangError:
-    """Return ``error`` with those of the frames so far that are the user's.
+    """Return ``error`` with the frames so far that are the user's.
 
     These are the lines of a function that schedlang called. The environment variable
     ``SCHEDLANG_TRACEBACK=full`` keeps all frames.

@@ -428,7 +428,7 @@ def checked_cpu(facts: Facts, triple: str, cpu: Any, asked: str = "") -> str:
 
 
 def _in_llvm(name: Any) -> str:
-    """Return the name of a processor or feature as LLVM writes it; "" for what is no text."""
+    """Return the name of a processor or feature as LLVM writes it; "" for what is not a text."""
     return name.lower().replace("_", "-") if isinstance(name, str) else ""
 
 

@@ -73,7 +73,7 @@ NUMBA = {
     "tuple": (lambda x: sum_of_first((x, 1)), r"sum_of_first of .*(.|\n)*sum_of_first\.py_func"),
     "vectorize": (square, r"square of .*: numba compiled square for values"),
     "vectorize for float32": (exp, r"exp of .*: numba compiled exp for values"),
-    "guvectorize": (copied, r"copied of .*: it is no ufunc of NumPy"),
+    "guvectorize": (copied, r"copied of .*: it is not a ufunc of NumPy"),
     "stencil": (third, r"StencilFunc of .*: numba compiled"),
 }
 
@@ -113,7 +113,7 @@ def test_other_errors_of_the_users_function_stay() -> None:
 @pytest.mark.parametrize("where", [w for w in WHERE if w != "axis"])
 def test_ufuncs_of_python_functions_are_refused(where: str) -> None:
     made = np.frompyfunc(add, 2, 1)
-    with pytest.raises(ComputeTypeError, match=r"add of .*: it is no ufunc of NumPy"):
+    with pytest.raises(ComputeTypeError, match=r"add of .*: it is not a ufunc of NumPy"):
         WHERE[where](lambda x: made(x, x))
 
 

@@ -344,7 +344,7 @@ DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "lanes": (
         lambda: Fragment("a", (32,), (Digit("thread", 1, 32, 0, 1),)),
-        r"of='thread', .* is no part of an index; a Digit is of a lane or a register",
+        r"of='thread', .* is not a part of an index; a Digit is of a lane or a register",
     ),
     "dims": (
         lambda: Fragment("a", (32,), (Digit("lane", 1, 32, 1, 1),)),
@@ -355,8 +355,8 @@ DECLARATIONS: dict[str, tuple[Callable[[], object], str]] = {
         r"two digits have a part of the number of a lane or a register in common",
     ),
     "shape": (lambda: Fragment("a", "ab", ()), r"has no shape or no digits"),
-    "numbers": (lambda: Fragment("a", (32,), (1,)), r"1 is no part of an index; a Digit is"),
-    "mnemonic": (lambda: WarpAssembly(" ", (RESULT,)), r"' ' is no instruction of PTX"),
+    "numbers": (lambda: Fragment("a", (32,), (1,)), r"1 is not a part of an index; a Digit is"),
+    "mnemonic": (lambda: WarpAssembly(" ", (RESULT,)), r"' ' is not an instruction of PTX"),
     "fragments": (
         lambda: WarpAssembly("mma", None),
         r"the fragments of mma are None; give a tuple",

@@ -199,7 +199,7 @@ def test_what_is_not_measured_is_named() -> None:
     tree = choose(loop_tree(f.machine_nest, {}), 1, 3, 2)
     profile = profiled({(0, WHOLE): (100, 1), (0, 1): (90, 1)}, tree, f)
     assert list(profile.stages) == ["C"] and profile.waiting == 0
-    assert profile.notes[0].startswith("the time of B is in that of what is around it: its time")
+    assert profile.notes[0].startswith("the time of B is in the time of what is around it: its")
     assert profile.notes[1].startswith("the threads of y.outer are not told apart")
     with pytest.raises(CallError, match="the profile of C has no stage 'B'; it has C"):
         profile["B"]
@@ -213,7 +213,7 @@ def test_what_is_not_measured_is_named() -> None:
     s[C].vectorize(lanes[1])
     profile = sl.build(s, target="python").profile(np.ones(64, "float32"), share=1.0)
     assert profile.notes == (
-        "the time of B is in that of what is around it: it has no loop in the kernel that runs",
+        "the time of B is in the time of what is around it: it has no loop in the kernel that runs",
     )
 
 

@@ -717,7 +717,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "assume one end": (lambda: sl.assume(N, within=9), ComputeTypeError, r"within=\(0, n - 1\)"),
     "assume nothing fits": (lambda: sl.assume(N, within=(9, 0)), ComputeError, "least element f"),
     "assume an element": (
-        lambda: sl.assume(N, within=(0, N[0])), ComputeTypeError, "is no end of a range"),
+        lambda: sl.assume(N, within=(0, N[0])), ComputeTypeError, "is not an end of a range"),
     "assume an order of one": (
         lambda: sl.assume(sl.placeholder((), "int32", name="Z"), monotonic=True), ComputeError,
         "0-d, so that it has no order"),

@@ -258,7 +258,7 @@ def test_folders_without_results_are_one_sentence(tmp_path: Path) -> None:
         collect(tmp_path, None)
     (tmp_path / "x.lab.json").unlink()
     (tmp_path / "x.ipynb").write_text("[")
-    with pytest.raises(BuildError, match="is no notebook"):
+    with pytest.raises(BuildError, match="is not a notebook"):
         collect(tmp_path, None)
 
 

@@ -256,7 +256,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a function of two": (lambda: sl.scatter(4, 9, lambda t: (0, 1), lambda x, y: x + y),
                           ComputeError, "a reducer made by sl.comm_reducer"),
     "no combiner": (lambda: sl.scatter(4, 9, lambda t: (0, 1), 3), ComputeError,
-                    "combine=3: it is no combiner"),
+                    "combine=3: it is not a combiner"),
     "a subtraction": (
         lambda: sl.scatter(4, 9, lambda t: (I0[t], V0[t]),
                            sl.comm_reducer(lambda x, y: x - y, lambda d: 0, name="minus")),

@@ -444,7 +444,7 @@ def test_gradients_that_are_refused() -> None:
     for wrong, message in (
         (lambda a, head: (head, head), r"returns 2 gradients, and .* has 1 tensor"),
         (lambda a, head: None, "A requires grad, and the gradient by it is None"),
-        (lambda a, head: 2.0, r"the gradient by A is no tensor: 2\.0"),
+        (lambda a, head: 2.0, r"the gradient by A is not a tensor: 2\.0"),
         (lambda a, head: head[:2], r"by A is torch\.float32\[2\], but A is torch\.float32\[3\]"),
         (lambda a, head: head.double(), r"by A is torch\.float64\[3\], but"),
     ):

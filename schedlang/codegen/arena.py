@@ -15,8 +15,8 @@ def arena_places(blocks: list[tuple[int, int, int]]) -> tuple[list[int], int]:
     """The first byte of each block in one arena, and the bytes of all.
 
     A block has its bytes, and the first and the last call that uses it. No two blocks that one call
-    uses overlap. Each is placed in the smallest gap that has room. Of three orders, the one that
-    needs the fewest bytes counts.
+    uses overlap. Each is placed in the smallest gap that has room. Three orders are
+    tried, and the one that needs the fewest bytes counts.
     """
     orders = [
         [(-size, first) for size, first, _ in blocks],

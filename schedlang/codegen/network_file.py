@@ -260,7 +260,7 @@ def _public(
     if storage.params:
         name = next(rest)
         keywords.append(name)
-        about += f" `{name}` are those of `pack`."
+        about += f" `{name}` come from `pack`."
         description = repr(f"{name}, the result of pack(arrays),")
         lines.append(f'    {name} = _array({name}, {description}, "uint8", (PARAM_BYTES,))')
         operands.append(name)

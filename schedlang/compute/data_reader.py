@@ -286,7 +286,7 @@ def _read(reader: Reader, op: Any, number: Any, indices: Any) -> Read:
     places = reader.exprs(indices, "the indices")
     element = tensor[places]
     if not isinstance(element, Read):
-        raise ComputeError(f"{len(places)} indices are no element of {declaration(tensor)}")
+        raise ComputeError(f"{len(places)} indices do not give an element of {declaration(tensor)}")
     if any(a is not b for a, b in zip(element.indices, places)):
         raise ComputeError(f"an index of {element} is not int64")
     return element

@@ -125,7 +125,7 @@ def _end(tensor: Tensor, value: Any) -> Extent:
             return int(simplest.value) if isinstance(simplest, Const) else simplest
     if isinstance(value, (bool, Expr)) or not hasattr(value, "__index__"):
         raise ComputeTypeError(
-            f"sl.assume({tensor.name}, within=...): {value!r} is no end of a range; give an "
+            f"sl.assume({tensor.name}, within=...): {value!r} is not an end of a range; give an "
             'integer, or an expression over sizes made by sl.var("n")'
         )
     return int(value)

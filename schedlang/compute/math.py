@@ -62,7 +62,7 @@ def saturating_cast(x: Any, dtype: object) -> Any:
         raise ComputeTypeError(
             explain(
                 f"sl.saturating_cast({text_of(x)}, {name!r})",
-                f"{name} is no integer dtype: it holds infinities, so that nothing saturates",
+                f"{name} is not an integer dtype: it holds infinities, so that nothing saturates",
                 f"Convert with sl.cast({text_of(x)}, {name!r}), after np.clip for other limits.",
             )
         )

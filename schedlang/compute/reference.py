@@ -112,7 +112,7 @@ def reference(outputs: Tensor | Sequence[Tensor]) -> Reference:
                 f"sl.reference({type(what).__name__ if listed else '[]'})",
                 "it takes tensors made by sl.compute or sl.scan, and returns a function of arrays",
                 "Write sl.reference(C)(*arrays); for several outputs sl.reference([C, D]). "
-                "s.outputs are those of a schedule s.",
+                "s.outputs are the outputs of a schedule s.",
             )
         )
     _scan_bodies(operations(tensors), tensors)

@@ -81,8 +81,8 @@ def scan(
     for i in inits[1:]:
         if to_lin(i.shape[0]) != to_lin(rows):
             raise ComputeError(
-                f"scan {name}: the first dimension of init {inits[0].name} is {rows}, but that of "
-                f"{i.name} is {i.shape[0]}; give all states the same number of first rows"
+                f"scan {name}: the first dimension of init {inits[0].name} is {rows}, but {i.name} "
+                f"has {i.shape[0]}; give all states the same number of first rows"
             )
     axis = Axis(f"{name}.t", _rows_after(length, rows), "scan", rows)
     spatial = tuple(Axis(a.name, a.extent) for a in updates[0].op.axis[1:])
@@ -183,6 +183,6 @@ def _check(name: str, init: Tensor, update: Tensor, state: Tensor) -> None:
     if length is not None and first > length:
         raise ComputeError(
             f"scan {name}: init {init.name} has more rows ({first}) than state {state.name} "
-            f"({length}): sl.scan computes the rows after those of init; give the state {first} or "
+            f"({length}): sl.scan computes the rows after init's; give the state {first} or "
             "more, or init fewer"
         )

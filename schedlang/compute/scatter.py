@@ -387,7 +387,7 @@ def _combined(
         raise ComputeError(
             explain(
                 f"sl.scatter for {name}: combine={_short(combine)}",
-                "it is no combiner",
+                "it is not a combiner",
                 f"{hint[:1].upper()}{hint[1:]}Give one of {', '.join(COMBINERS)}, or a reducer "
                 "made by sl.comm_reducer(fcombine, fidentity).",
             )

@@ -55,7 +55,7 @@ def extern(
 
     Raises :class:`~schedlang.errors.ComputeTypeError` for a ``call`` that cannot take the arrays,
     :class:`~schedlang.errors.ComputeError` for C source that does not compile and for ``flops``
-    that are no number of operations, and :class:`~schedlang.errors.BoundsError` for boxes outside
+    that do not count operations, and :class:`~schedlang.errors.BoundsError` for boxes outside
     of an array.
 
     >>> import numpy as np, schedlang as sl

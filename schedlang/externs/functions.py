@@ -182,7 +182,7 @@ def _check_ctypes(
 def _check_pointers(
     name: str, kinds: Sequence[str], inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> None:
-    """Raise if a C function points to other elements than those of the arrays."""
+    """Raise if a C function points to elements that the arrays do not have."""
     for tensor, kind in zip((*inputs, *outputs), kinds):
         if kind in C_TYPES and kind != tensor.dtype:
             raise ComputeTypeError(
@@ -215,7 +215,7 @@ def _at_address(
         raise ComputeError(
             explain(
                 f"sl.extern for {name}",
-                f"its call is the number {address}, which is no address of a function",
+                f"its call is the number {address}, which is not the address of a function",
                 "Give the address of a loaded C function, such as "
                 "ctypes.cast(f, ctypes.c_void_p).value.",
             )

@@ -24,7 +24,7 @@ class Place:
 
 
 def producers(s: Schedule) -> list[str]:
-    """Return the stages that can be placed: those that are no output and no part of a scan."""
+    """Return the stages that can be placed: all but outputs and parts of a scan."""
     state = s.state
     scans = [stage.op for stage in state.stages.values() if isinstance(stage.op, ScanOp)]
     parts = {state.defined.get(t) for op in scans for t in (*op.init, *op.update)}

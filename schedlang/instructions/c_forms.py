@@ -146,7 +146,7 @@ class CSnippet:
 
 
 def _check_c(header: str, *types: str) -> None:
-    """Raise :class:`~schedlang.errors.ComputeError` for what are no names of C's."""
+    """Raise :class:`~schedlang.errors.ComputeError` for what cannot be names of C's."""
     if not isinstance(header, str) or not _HEADER.fullmatch(header):
         raise ComputeError(f"{header!r} is not the name of a header of C")
     for name in types:

@@ -71,8 +71,8 @@ class Fragment:
         wrong = next((d for d in self.digits if not _is_part(d, len(self.shape))), None)
         if wrong is not None:
             raise ComputeError(
-                f"{asked}: {wrong} is no part of an index; a Digit is of a lane or a register, its "
-                f"dim is from 0 to {len(self.shape) - 1}, and the other numbers are from 1 on"
+                f"{asked}: {wrong} is not a part of an index; a Digit is of a lane or a register, "
+                f"its dim is from 0 to {len(self.shape) - 1}, and the other numbers are from 1 on"
             )
         lanes, registers = np.divmod(np.arange(prod(self.shape)), self.registers)
         places = self.element(lanes, registers)
@@ -159,7 +159,7 @@ class WarpAssembly:
     def __post_init__(self) -> None:
         if not isinstance(self.mnemonic, str) or not self.mnemonic.strip():
             raise ComputeError(
-                f"{text_of(self.mnemonic)} is no instruction of PTX; give its name with all "
+                f"{text_of(self.mnemonic)} is not an instruction of PTX; give its name with all "
                 'qualifiers, such as "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"'
             )
         given = self.fragments

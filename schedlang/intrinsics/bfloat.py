@@ -27,7 +27,7 @@ def round_bfloat(builder: ir.IRBuilder, x: ir.Value, ty: types.Type) -> ir.Value
 def sticky(builder: ir.IRBuilder, x: ir.Value, ty: types.Type) -> ir.Value:
     """Emit 64-bit integers that are exact as float64 and that round to the same bfloat16.
 
-    Of those from 2**40 on, a bit stands for the low bits, which only decide ties.
+    From 2**40 on, a bit stands for the low bits, which only decide ties.
     """
     low = builder.icmp_unsigned("!=", builder.and_(x, constant(ty, 0xFFFF)), constant(ty, 0))
     mask = (1 << 64) - 1 - 0xFFFF if is_unsigned(ty) else -0x10000

@@ -153,7 +153,7 @@ def emit_rsqrt(builder: ir.IRBuilder, ty: types.Type, a: ir.Value) -> ir.Value:
 def emit_integer_power(builder: ir.IRBuilder, ty: types.Type, x: ir.Value, y: ir.Value) -> ir.Value:
     """Emit x**y by repeated squaring: a step for each bit of the largest exponent in any lane.
 
-    A negative power is the inverse truncated toward zero: 0, or that of 1 and -1.
+    A negative power is the inverse truncated toward zero: 0, unless x is 1 or -1.
     """
     zero, one = constant(ty, 0), constant(ty, 1)
     if not is_unsigned(ty):

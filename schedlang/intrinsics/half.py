@@ -93,7 +93,7 @@ def round_to_odd(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     absolute = [builder.bitcast(v, reshaped(x.type, ir.IntType(64))) for v in (x, back)]
     sign_off = ir.Constant(absolute[0].type, lanes_of(x.type, (1 << 63) - 1))
     size, back_size = (builder.and_(v, sign_off) for v in absolute)
-    # without their signs, floats compare as their bits do; an ordered compare is false for a NaN
+    # without their signs, floats compare like their bits; an ordered compare is false for a NaN
     inexact = builder.fcmp_ordered("!=", x, back)
     too_far = builder.and_(inexact, builder.icmp_unsigned(">", back_size, size))
     bits = builder.sub(builder.bitcast(near, i32), builder.zext(too_far, i32))

@@ -79,7 +79,7 @@ def is_number(ty: types.Type) -> bool:
 
 
 def is_bits(ty: types.Type) -> bool:
-    """Return whether a type has bitwise operations, as integers and masks do."""
+    """Return whether a type has bitwise operations: integers and masks have."""
     return not is_float(ty)
 
 
@@ -190,7 +190,7 @@ def emit_safe_divisor(builder: ir.IRBuilder, ty: types.Type, a: ir.Value, b: ir.
 
 
 def emit_signs_differ(builder: ir.IRBuilder, ty: types.Type, rem: ir.Value, b: ir.Value) -> Any:
-    """Emit whether a remainder is not zero and its sign is not that of the divisor."""
+    """Emit whether a remainder is not zero and its sign is not the divisor's."""
     zero = constant(ty, 0)
     if is_float(ty):
         some = builder.fcmp_unordered("!=", rem, zero)

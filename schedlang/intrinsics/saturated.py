@@ -61,7 +61,7 @@ def saturate_float(
         highest = constant(src, float(high))
         x = builder.select(builder.fcmp_ordered("<", x, highest), x, highest)
         return float_to_int(builder, x, src, dst, fits=True)
-    # the largest integer is no float, but the one after it is
+    # the largest integer is not a float, but the one after it is
     beyond = builder.fcmp_ordered(">=", x, constant(src, float(high + 1)))
     inside = float_to_int(builder, builder.select(beyond, zero, x), src, dst, fits=True)
     return builder.select(beyond, constant(dst, high), inside)
@@ -71,7 +71,7 @@ def saturating(dtype: types.Type, x: types.Type) -> Any:
     """Return the signature and the code of a saturating cast."""
     src = types.unliteral(x)
     if not isinstance(element(src), types.Number | types.Boolean):
-        raise TypingError(f"{x} is no number or vector of numbers")
+        raise TypingError(f"{x} is not a number or a vector of numbers")
     dst = with_element(src, dtype)
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:

@@ -44,7 +44,7 @@ def base_pointer(
 ) -> ir.Value:
     """Emit the address of an element.
 
-    Unlike that of `pointer` it may be outside the array, as where every lane is off.
+    It may be outside the array, where every lane is off; an address of `pointer` may not.
     """
     return builder.gep(context.data_model_manager[array].get(builder, value, "data"), [off])
 
@@ -113,7 +113,7 @@ def scatter_intrinsic(
 ) -> Any:
     """Return an intrinsic that stores at a vector of offsets where a mask holds.
 
-    Of lanes with equal offsets the last one counts.
+    Where lanes have equal offsets, the last one counts.
     """
     if not vector_of(array, v, half) or offs != Vec(types.int64, v.lanes):
         return None

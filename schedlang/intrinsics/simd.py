@@ -170,7 +170,7 @@ def float_to_int(
 ) -> ir.Value:
     """Emit a truncation toward zero that wraps, by way of a wider signed type as in C compilers.
 
-    What does not fit that type, NaN too, becomes its lowest number, as x86's instructions do.
+    What does not fit that type, NaN too, becomes its lowest number, like in x86's instructions.
     `fits` says that all values do.
     """
     ty = element(dst)

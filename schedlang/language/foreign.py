@@ -94,7 +94,11 @@ def check_ufunc(ufunc: Any, what: str) -> None:
         name = name.removesuffix(" (vectorized)")
         hint = "Call the Python function that it was made of, or write it with sl.* functions."
     raise ComputeTypeError(
-        explain(f"{name} of {what}", f"it is no ufunc of NumPy, and {_NO_VALUE.format(what)}", hint)
+        explain(
+            f"{name} of {what}",
+            f"it is not a ufunc of NumPy, and {_NO_VALUE.format(what)}",
+            hint,
+        )
     )
 
 

@@ -181,7 +181,7 @@ class _Interpreter:
 
     def _constant(self, node: ast.Constant) -> Any:
         if isinstance(node.value, (bytes, complex)) or node.value is ...:
-            raise LiveError(f"{node.value!r} is no argument of a step")
+            raise LiveError(f"{node.value!r} cannot be an argument of a step")
         return _limited(node.value)
 
     def _name(self, node: ast.Name) -> Any:
@@ -259,7 +259,7 @@ class _Interpreter:
                 return _Method(name, self._schedule)
             if name == "thread_axis":
                 return _Method(name, thread_axis)
-            raise LiveError(f"sl.{name} is no step of a schedule. {WHAT}", node.lineno)
+            raise LiveError(f"sl.{name} is not a step of a schedule. {WHAT}", node.lineno)
         methods = {Schedule: _SCHEDULE, StageView: _STAGE}.get(type(value), frozenset())
         if name in methods:
             return _Method(name, getattr(value, name))
@@ -289,7 +289,7 @@ class _Interpreter:
         if [getattr(t, "op", t) for t in items] != [t.op for t in self.schedule.outputs]:
             names = variables_of(self.schedule.state)
             listed = ", ".join(names.get(t, t.name) for t in self.schedule.outputs)
-            raise LiveError(f"the schedule of this page is that of {listed}")
+            raise LiveError(f"the schedule of this page computes {listed}")
         if self.schedule.steps:
             raise LiveError("the schedule has steps already: make it once, on the first line")
         return self.schedule

@@ -266,7 +266,7 @@ def refused_part(state: State) -> dict[str, Any]:
 
 
 def is_guided(target: Target) -> bool:
-    """Return whether the page knows next steps for a target: those of a CPU."""
+    """Return whether the page knows next steps for a target: it does for CPUs."""
     return not target.facts.binds_threads
 
 

@@ -57,8 +57,8 @@ def box_scope(scope: str, loops: Sequence[LoopLike]) -> list[LoopLike]:
 def allocate(stage: Stage, dims: Sequence[Dim], scope: str, title: str) -> list[Alloc]:
     """Return one allocation for each output; ``storage_align`` pads its strides.
 
-    The allocations of a scan hold all of its states, whose shapes differ, and so may those of a
-    call for whole arrays.
+    The allocations of a scan hold all of its states, whose shapes differ. The
+    shapes of a call for whole arrays may differ, too.
     """
     allocations = []
     op = stage.op

@@ -36,7 +36,7 @@ def is_whole(stage: Stage, plan: Plan, axis: Axis, drafts: Sequence[Draft]) -> b
 
 
 def _are_long_enough(stage: Stage, plan: Plan, axis: Axis) -> bool:
-    """Return whether loops are as long as those of their instruction, or as their own axes."""
+    """Return whether loops are as long as their instruction's, or as their own axes."""
     inner = stage.leaf[position(stage.leaf, axis) :]
     lengths = [plan.extents[a].const for a in inner]
     wanted = sorted(a.extent for a in looped_axes(stage.instructions[axis]))
@@ -110,6 +110,6 @@ def instruction_problems(state: State, placement: Placement, body: Block) -> Ite
 
 
 def refusal(axis: str, loop: For, mismatch: Mismatch) -> str:
-    """Return the message for loops that are not those of their instruction."""
+    """Return the message for loops that their instruction does not have."""
     asked = f"tensorize({axis}, {loop.instruction}) on stage {loop.stage}"
     return explain(asked, mismatch.why, mismatch.hint)

@@ -46,7 +46,7 @@ class PackedWeights:
     """The hashes by which the packed weights of an artifact are known.
 
     They are in a file of the cache folder with this ``digest``, if it took one, and ``values`` is
-    the hash of the weights that they were packed of. Those of a folder are known by the state of
+    the hash of the weights that they were packed of. Weights of a folder are known by the state of
     its file, too, which is its ``stamp``. ``indexing`` has the hash of each weight of a folder, by
     its name, with whose elements indices were checked.
     """

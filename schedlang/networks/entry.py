@@ -74,8 +74,8 @@ def network(
       (:func:`~schedlang.networks.integers.integer_sums`).
     * ``layouts``, for a CPU: channels are in blocks of a vector where that gains
       (:func:`~schedlang.networks.layouts.blocked_layouts`), the weights of recurrent layers in the
-      order of their steps (:func:`~schedlang.networks.scan_weights.packed_for_scans`), and those of
-      integer sums in the order of the processor's dot products
+      order of their steps (:func:`~schedlang.networks.scan_weights.packed_for_scans`), and the
+      weights of integer sums in the order of the processor's dot products
       (:func:`~schedlang.networks.dot_products.in_dot_products`).
     * ``winograd``, for a CPU: convolutions of 3 by 3 have fewer products where that is faster, and
       round differently (:func:`~schedlang.networks.winograd.with_winograd`).

@@ -60,7 +60,7 @@ _UNTIMED = {
 _UNMEASURED = "keeps its schedule, which the time was too short to measure"
 # what the table says of rows with 0 in a call
 _UNUSED = (
-    "0 in a call: kernels of other forms of convolutions; a form replaces that of the rule where "
+    "0 in a call: kernels of other forms of convolutions; a form replaces the rule's where "
     f"all of its kernels are timed and {LEAST_GAIN - 1:.0%} faster together"
 )
 # the default of ``trials`` where no timeout is given

@@ -29,7 +29,7 @@ def usage(data: ModuleData, weights: str, functions: Iterable[str] = ()) -> str:
     needed += ["ml_dtypes"] * ("bfloat16" in dtypes)
     needs = f"{', '.join(needed)} and NumPy"
     sizes = ", ".join(signature.sizes)
-    note = f"sizes ({sizes}) are those of the arrays of each call" if sizes else ""
+    note = f"sizes ({sizes}) are read from the arrays of each call" if sizes else ""
     numbers = any(not p.shape for p in signature.inputs)
     kept = ", ".join(rule.kept for rule in rules_for(written=False))
     takes = f"{kept} arrays{' and numbers' * numbers} of NumPy{', or on the GPU' * on_gpu}"

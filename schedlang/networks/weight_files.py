@@ -137,7 +137,7 @@ def read_arrays(
             with ThreadPoolExecutor(readers) as pool:
                 readings = [pool.submit(step) for step in steps]
                 try:
-                    # the first error is raised, and what has not begun is not read
+                    # the first error is raised, and what did not begin is not read
                     for reading in readings:
                         reading.result()
                 except BaseException:

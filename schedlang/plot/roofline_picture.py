@@ -150,7 +150,7 @@ def _caption(roofline: Roofline) -> str:
         f"The black line is what this machine allows. Left of {number(roofline.ridge)} flops per "
         f"byte, memory ({number(roofline.ceilings.gbps)} GB/s, a copy) is the bound; right of it, "
         f"arithmetic ({number(roofline.ceilings.gflops)} GFLOP/s of multiply-adds). The bytes are "
-        "those of the arguments, each moved once."
+        "the arguments' bytes, each moved once."
     )
     best = max(roofline.points, key=lambda p: p.fraction)
     text += f" Best: {best.title}, at {_percent(best.fraction)} of what {best.bound} allows"

@@ -5,7 +5,7 @@ at each level, from the nest to machine code, are in ``levels.py``.
 
 * **A call.** ``parameters.py`` and ``checked.py`` check the arguments by the rules of
   ``ir/array_rules.py``; ``fast_call.py`` is the way of arrays that need no conversion,
-  ``sized_calls.py`` that of sizes that were checked before, and ``advice.py`` helps after a
+  ``sized_calls.py`` the way of sizes that were checked before, and ``advice.py`` helps after a
   refusal. ``on_host.py`` has the function of the file, also for the module of a network, and loads
   it anew after a fork. A runner (``runner_of.py``, ``runners.py``,
   ``llvm_runner.py``) says how it runs: by LLVM, by numba, as Python, or as a library of C

@@ -343,7 +343,7 @@ def _notes(subject: Subject, tree: Tree) -> tuple[str, ...]:
             if stage in looped
             else "it has no loop in the kernel that runs"
         )
-        notes.append(f"the time of {stage} is in that of what is around it: {why}")
+        notes.append(f"the time of {stage} is in the time of what is around it: {why}")
     for place in tree.places:
         if place.loop.parallel and place.loop not in tree.slots.bodies:
             notes.append(

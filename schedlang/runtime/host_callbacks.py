@@ -39,7 +39,7 @@ def callback(called: Called, errors: list[BaseException]) -> tuple[int, Any]:
 def arrays_at(
     called: Called, places: Sequence[int | None], sizes: Sequence[int]
 ) -> list[np.ndarray]:
-    """Return the boxes at addresses as arrays; those of inputs cannot be written."""
+    """Return the boxes at addresses as arrays; boxes of inputs cannot be written."""
     arrays, at = [], 0
     for k, (place, dtype, rank) in enumerate(zip(places, called.dtypes, called.ranks)):
         shape, steps = sizes[at : at + rank], sizes[at + rank : at + 2 * rank]

@@ -86,7 +86,7 @@ def ready_context() -> Any:
 def math_context() -> Any:
     """Return the target context with the implementations of the functions of Python's ``math``.
 
-    numba loads those of all functions, from 200 modules, if one is not among them.
+    If one is not among them, numba loads all that it has, from 200 modules.
     """
     # math.pow is written by operator.pow
     from numba.core.imputils import builtin_registry

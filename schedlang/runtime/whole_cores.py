@@ -20,7 +20,7 @@ def whole_cores() -> int:
     allowed = sorted(affinity(0)) if affinity else list(range(os.cpu_count() or 1))
     limit = cpu_limit(GROUPS, OWN_GROUPS)
     number = different_cores(allowed, CORES)
-    # a part of a core is no core for a thread
+    # a part of a core does not suffice for a thread
     return number if limit is None else max(1, min(number, int(limit)))
 
 

@@ -1,4 +1,4 @@
-"""Stages that are inlined all at once, as te's functions of these names do."""
+"""Stages that are inlined all at once, by functions with te's names."""
 
 from __future__ import annotations
 

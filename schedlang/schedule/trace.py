@@ -36,7 +36,7 @@ def _as_data(value: object) -> dict[str, str]:
 def with_instructions(args: Mapping[str, Any], given: Sequence[Instruction]) -> dict[str, Any]:
     """Return the arguments of a step from a file, with instructions of that name and meaning.
 
-    They are among those ``given`` and those of :mod:`schedlang.instructions`.
+    They are among ``given`` and the instructions of :mod:`schedlang.instructions`.
     """
     return {
         key: _with_its_meaning(value, given)
@@ -76,7 +76,7 @@ def refuse_code(steps: Sequence[Step]) -> None:
 
 
 def instructions_of(steps: Sequence[Step]) -> list[Instruction]:
-    """Return the instructions of the user's in ``steps``; those of schedlang are left out."""
+    """Return the instructions of the user's in ``steps``, without schedlang's own."""
     own = [v for step in steps for v in step.args.values() if isinstance(v, Instruction)]
     return [i for i in own if i is not _in_the_box(i.name)]
 

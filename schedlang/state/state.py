@@ -100,8 +100,8 @@ class Stage:
 
     ``op`` is the operation as cache stages and rfactor left it. ``outputs`` are the tensors that
     it defines, which never change. ``kinds`` maps a leaf axis to ``"vectorize"``, ``"unroll"``,
-    ``"parallel"``, ``"vthread"``, ``"tensorize"`` or a thread name. ``instructions`` are those of
-    tensorized axes. ``where_notes`` describe the conditions that
+    ``"parallel"``, ``"vthread"``, ``"tensorize"`` or a thread name. ``instructions`` has those
+    that tensorize axes. ``where_notes`` describe the conditions that
     rfactor put in front of the reduction's own ``where``.
     """
 

@@ -122,7 +122,7 @@ class Given:
             )
         if not isinstance(grad, torch.Tensor):
             raise self._refused(
-                f"the gradient by {name} is no tensor: {text_of(grad)}",
+                f"the gradient by {name} is not a tensor: {text_of(grad)}",
                 f"Return a tensor of the shape and the dtype of {name}.",
             )
         if tuple(grad.shape) != tuple(value.shape) or grad.dtype != value.dtype:

@@ -67,7 +67,7 @@ class Backend:
                 )
         if report is not None and not callable(report):
             raise CallTypeError(
-                f"the option report={report!r} of the backend schedlang is no function of a text: "
+                f"the option report={report!r} of the backend schedlang is not a function of text; "
                 "give one, such as print"
             )
         self._tell = report

@@ -123,7 +123,7 @@ class BatchedFunction(Function):
 
         def over_batch() -> Graph | None:
             over = batched(graph, positions)
-            # the positions are no argument of a kernel
+            # the positions are not an argument of a kernel
             return over and Graph((*over.inputs, None), over.outputs)
 
         return self._graphs.value((graph, tuple(positions)), over_batch)

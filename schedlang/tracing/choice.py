@@ -35,7 +35,7 @@ def _is_safe(value: Expr, ranges: Ranges) -> bool:
         node = waiting.pop()
         if len(known) > MOST_NODES or not _is_safe_node(node, ranges):
             return False
-        # the indices of a read that is proved to be in bounds are no work of their own
+        # the indices of a read that is proved to be in bounds cost nothing
         new = () if isinstance(node, Read) else node.children
         waiting += [child for child in new if id(child) not in known]
         known.update(map(id, new))

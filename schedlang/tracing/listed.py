@@ -43,7 +43,7 @@ def _is_operand(value: Any) -> bool:
 def with_operands(
     function: Any, args: Sequence[Any], named: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a call of NumPy's ``function``, whose operands are no lists."""
+    """Return the arguments of a call of NumPy's ``function``; its operands are not lists."""
     form = FORMS.get(name_of(function))
     if form is None:
         return tuple(args), dict(named)

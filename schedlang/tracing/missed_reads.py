@@ -1,4 +1,4 @@
-"""Reads of names that nothing was assigned to, where elements decide: calls raise as Python does.
+"""Reads of names that nothing was assigned to, where elements decide: calls raise Python's error.
 
 The flags come from the source (:mod:`schedlang.tracing.unassigned`).
 """

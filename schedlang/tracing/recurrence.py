@@ -95,7 +95,7 @@ def little_work(loop: HostLoop) -> bool:
     ops = _operations(loop)
     if any(isinstance(op, ExternOp) for op in ops):
         return False
-    # numbers alone are no work, and a size that only a call knows may be much
+    # numbers alone cost nothing, and a size that only a call knows may be much
     numbers = not any(isinstance(op, ComputeOp) for op in ops)
     return numbers or 0 < sum(map(_points, ops)) <= LITTLE_POINTS
 

@@ -94,7 +94,7 @@ class Region:
 
 @dataclass(frozen=True)
 class LoopRule:
-    """The loops that become scans: all of the form or, if ``limited``, only those of little work.
+    """The loops that become scans: all of the form or, if ``limited``, only loops of little work.
 
     Others run on the ``host``, or are refused. ``np.empty`` has extreme numbers if ``checked``.
     """

@@ -261,7 +261,7 @@ def _calls(asked: str, chosen: Any, buffers: Sequence[Buffer]) -> tuple[ExternCa
 def _check_argument(
     asked: str, call: ExternCall, arg: Any, buffers: Sequence[Buffer], known: set[Var]
 ) -> None:
-    """Refuse an address of another buffer, and a variable that is no stride."""
+    """Refuse an address of another buffer, and a variable that is not a stride."""
     value = arg
     if isinstance(arg, AccessPtr):
         if not any(arg.buffer is buffer for buffer in buffers):

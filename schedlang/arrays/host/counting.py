@@ -176,7 +176,7 @@ class _Grid:
         return binary("&", binary(">=", given, self.low), binary("<=", given, self.high))
 
     def place(self, value: Expr) -> Expr:
-        """Return the bin of a value, corrected by its edges as NumPy does."""
+        """Return the bin of a value, corrected by its edges in NumPy's way."""
         given = cast(value, self.dtype)
         scaled = (given - self.low) / (self.high - self.low) * self.count
         near = call("min", cast(scaled, "int64"), const(self.count - 1, "int64"))

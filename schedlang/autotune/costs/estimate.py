@@ -361,7 +361,7 @@ def _times(
     Copies include all vectors. A value that copies or lanes share is computed once.
     """
     many = {f.axis: extent_of(f) for f in written} | ({lane.axis: pieces} if lane else {})
-    # of each node, those of the axes that it depends on; most have the axes of one operand
+    # the axes among them that each node depends on; most have the axes of one operand
     none: frozenset[Expr] = frozenset()
     axes: dict[int, frozenset[Expr]] = {}
     for node in nodes:

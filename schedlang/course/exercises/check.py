@@ -79,7 +79,7 @@ def check(
     ``has``
         names of primitives that it uses, as ``"vectorize"``; one that is named twice, twice
     ``only``
-        names of the primitives that it may use, besides those of ``start``
+        names of the primitives that it may use, besides what ``start`` uses
     ``nest``
         the loop nest, as text or as a schedule; the first line of the text may be left out
     ``counts``, ``most``

@@ -42,8 +42,8 @@ def lacks_steps(answer: Answer, wanted: str | Sequence[str]) -> Shortfall | None
 
 
 def other_steps(answer: Answer, allowed: Sequence[str], start: Schedule | None) -> Shortfall | None:
-    """Return the primitives that the schedule uses besides the allowed ones and those of
-    ``start``; ``None`` if there are none."""
+    """Return the primitives that the schedule uses beside the allowed ones and
+    the primitives of ``start``; ``None`` if there are none."""
     begun = [] if start is None else [step.primitive for step in start.steps]
     extra = [name for name in dict.fromkeys(_used(answer)) if name not in (*allowed, *begun)]
     if not extra:
@@ -178,7 +178,7 @@ def count_in(counters: Mapping[str, Any], name: str) -> int:
         level = int(name[1:])
         if not 1 <= level <= len(total.lines):
             raise CallError(
-                f"check(counts): {name} is no level of the {len(total.lines)} simulated caches"
+                f"check(counts): {name} is not one of the {len(total.lines)} simulated caches"
             )
         return int(total.lines[level - 1])
     value = getattr(total, name, None)

@@ -92,7 +92,7 @@ def _exercises(
         for number, state, message in _states(list(_numbered(cells)), asked):
             yield Result(student, path.stem, number, state, message)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise BuildError(f"results: {path} is no notebook: {error}") from None
+        raise BuildError(f"results: {path} is not a notebook: {error}") from None
 
 
 def _numbered(cells: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -104,7 +104,7 @@ def _settle(proto: Any, attributes: Mapping[str, Any]) -> None:
 
 
 def _proto(onnx: Any, node: Node) -> Any:
-    """Return a node as ONNX has it."""
+    """Return a node in ONNX's form."""
     values = {
         key: onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
         for key, value in node.attributes.items()
@@ -115,7 +115,7 @@ def _proto(onnx: Any, node: Node) -> Any:
 
 
 def _type(onnx: Any, value: Value | None) -> bytes:
-    """Return the type of a value as ONNX has it."""
+    """Return the type of a value in ONNX's form."""
     if value is None:
         return bytes(onnx.TypeProto().SerializeToString())
     number = next(n for n, dtype in DTYPES.items() if dtype == value.dtype)

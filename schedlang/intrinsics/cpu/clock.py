@@ -67,7 +67,7 @@ def ticks(typingctx: Any) -> Any:
 
 @intrinsic
 def thread_number(typingctx: Any) -> Any:
-    """Return the number of this thread among those of a parallel loop, from 0 on."""
+    """Return the number of this thread among the threads of a parallel loop, from 0 on."""
     # it also makes the function below known to LLVM
     get_num_threads()
 

@@ -56,7 +56,7 @@ def writing_out_spills(
 ) -> bool:
     """Return whether the sums of ``store`` fit the registers of ``target``, but not in all taps.
 
-    ``loops`` are those around the store. Of these, ``taps`` are reduction loops that are written
+    ``loops`` are around the store. The ``taps`` among them are reduction loops that are written
     out, outside of unrolled rows and of lanes. It is ``False`` for a store that is not the update
     of a tile of vectors in registers.
     """

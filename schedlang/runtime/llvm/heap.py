@@ -1,7 +1,7 @@
 """Memory of the heap for the arrays of a kernel.
 
 The first touch of a page is a call of the system, which takes longer than to compute its elements.
-So under Linux a large array asks for huge pages, as NumPy's large arrays do.
+So under Linux a large array asks for huge pages, like NumPy's.
 """
 
 from __future__ import annotations

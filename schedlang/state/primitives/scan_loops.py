@@ -73,7 +73,7 @@ def check_loops_of_scan(state: State, stage: Stage, before: State, axis: Axis | 
         if inside and len(inside) < len(parts):
             refuse(
                 f"{inside[0].name} would be inside of the time of {stage.name}, and the elements "
-                f"of this part of {names([relation.outer, relation.inner])} are no box",
+                f"of this part of {names([relation.outer, relation.inner])} are not a box",
                 "Split the data axes first, and fuse loops that are all outside of time.",
                 before,
                 axis,

@@ -30,7 +30,7 @@ def is_array(value: Any) -> bool:
 
 
 def placed(value: Any, buffers: dict[int, int]) -> Placed:
-    """Return an array of pyopencl as :class:`Placed`; ``buffers`` numbers those of the call."""
+    """Return an array of pyopencl as :class:`Placed`; ``buffers`` numbers the call's."""
     base, offset = value.base_data, int(value.offset)
     whole = base.get_info(_memory().ASSOCIATED_MEMOBJECT) if base is not None else None
     if whole is not None:

@@ -118,7 +118,7 @@ def _compiled(
         options.append("-cl-fp32-correctly-rounded-divide-sqrt")
     try:
         with warnings.catch_warnings():
-            # a compiler's notes are no errors
+            # a compiler's notes are not errors
             warnings.simplefilter("ignore", cl.CompilerWarning)
             return cl.Program(context, text).build(options=options, devices=[device])
     except cl.RuntimeError as error:

@@ -104,7 +104,7 @@ class Loop:
         return bool(self._address)
 
     def address(self) -> int:
-        """Return the address of the loop; compile it if this process has not yet."""
+        """Return the address of the loop; compile it if this process did not yet."""
         with self._lock:
             if not self._address:
                 from schedlang.runtime.collection import no_collection
