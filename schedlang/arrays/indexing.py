@@ -172,22 +172,22 @@ def _make_view(tensor: Tensor, parts: Sequence[Part | _New]) -> Tensor:
     return view(word, tensor, tuple(shape), indices, names)
 
 
-def _row_source(found: Any) -> Any:
+def _row_source(value: Any) -> Any:
     """Return a read of a view with whole dimensions, such as ``A[0]``, as a read of its source.
 
     The indices of the two are checked against the same extents.
     """
-    if not isinstance(found, Read):
-        return found
-    op = found.tensor.op
+    if not isinstance(value, Read):
+        return value
+    op = value.tensor.op
     if not isinstance(op, ComputeOp) or not op.view:
-        return found
+        return value
     source = op.body[0]
     assert isinstance(source, Read)
     for index, extent in zip(source.indices, source.tensor.shape):
         if isinstance(index, Axis):
             if not same(index.extent, extent):
-                return found
+                return value
         elif not isinstance(index, Const) and axis_in(index) is not None:
-            return found
-    return through(found)
+            return value
+    return through(value)

@@ -43,8 +43,8 @@ def extract(
     >>> A = sl.placeholder((4,), name="A")
     >>> B = sl.compute((4,), lambda i: A[i] + 1, name="B")
     >>> C = sl.compute((4,), lambda i: B[i] * A[i], name="C")
-    >>> found = extract([C.op], {C: "product"})
-    >>> found[C], found[B].op.input_tensors, found[A] is A
+    >>> copies = extract([C.op], {C: "product"})
+    >>> copies[C], copies[B].op.input_tensors, copies[A] is A
     (Tensor(product: float32[4]), [], True)
     """
     tensors: dict[Tensor, Tensor] = dict(given_tensors or {})
@@ -95,8 +95,8 @@ def _compute(
             # ends of later axes may depend on this one
             memo.clear()
 
-    def axes(found: Sequence[Axis]) -> tuple[Axis, ...]:
-        return tuple(new if isinstance(new := swap.get(a, a), Axis) else a for a in found)
+    def axes(given: Sequence[Axis]) -> tuple[Axis, ...]:
+        return tuple(new if isinstance(new := swap.get(a, a), Axis) else a for a in given)
 
     return replace(
         op,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Optional
 
 from schedlang.counting.regions import Region
-from schedlang.counting.rows import KINDS, Access, Instrumented, Made, Row
+from schedlang.counting.rows import KINDS, Access, Assignment, Instrumented, Row
 from schedlang.counting.statement_stages import stages
 from schedlang.counting.work import Work, operation
 from schedlang.expr.dtypes import itemsize
@@ -76,7 +76,7 @@ class _Row:
     stage: str
     accesses: list[Access] = field(default_factory=list)
     work: Counter[tuple[Region, Work]] = field(default_factory=Counter)
-    made: Optional[Made] = None
+    assignment: Optional[Assignment] = None
     inside: Optional[Region] = None
     end: int = 0
     # the slots of the masks that were counted
@@ -165,13 +165,13 @@ class _Instrument:
             if stmt.stage:
                 mask = _mask_of(stmt)
                 active = -1 if mask is None else self.active(mask, region, row, out)
-                row.made = Made(stmt.stage, max(stmt.reg.type.lanes, 1), active)
+                row.assignment = Assignment(stmt.stage, max(stmt.reg.type.lanes, 1), active)
         elif isinstance(stmt, Store):
             for value in (stmt.at, stmt.value, *([] if stmt.mask is None else [stmt.mask])):
                 self.value(value, region, row, out)
             access = self.access(stmt, region, row, out)
             if stmt.stage:
-                row.made = Made(stmt.stage, access.elements, access.active)
+                row.assignment = Assignment(stmt.stage, access.elements, access.active)
         elif isinstance(stmt, For):
             return self.loop(stmt, region, row)
         elif isinstance(stmt, If):
@@ -329,7 +329,7 @@ class _Instrument:
             self.sites.append(access)
             row.accesses.append(access)
             if k == stmt.inputs:
-                row.made = Made(row.stage, most, active)
+                row.assignment = Assignment(row.stage, most, active)
             if self.model is not None:
                 if stmt.packed[k]:
                     shape, steps = (count,), (Num(1),)
@@ -477,6 +477,6 @@ def _frozen(row: _Row) -> Row:
         row.inside,
         tuple(row.accesses),
         dict(row.work),
-        row.made,
+        row.assignment,
         row.end,
     )

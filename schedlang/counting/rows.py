@@ -35,7 +35,7 @@ class Access:
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
+class Assignment:
     """The elements of a stage that a statement computes; see :class:`Access`."""
 
     stage: str
@@ -57,7 +57,7 @@ class Row:
     inside: Optional[Region]
     accesses: tuple[Access, ...]
     work: Mapping[tuple[Region, Work], int]
-    made: Optional[Made]
+    assignment: Optional[Assignment]
     end: int
 
 
@@ -84,4 +84,4 @@ class Instrumented:
     probe: str = ""
 
 
-__all__ = ["KINDS", "Access", "Instrumented", "Made", "Row"]
+__all__ = ["KINDS", "Access", "Assignment", "Instrumented", "Row"]

@@ -122,7 +122,7 @@ def _own(row: Row, runs: Runs, bytes_of: Callable[[Array], int], lines: Lines) -
     counted_region = (
         row.inside if isinstance(row.stmt, For) and row.inside is not None else row.region
     )
-    assignment = row.made
+    assignment = row.assignment
     return Counts(
         runs=runs(counted_region),
         evaluations=0

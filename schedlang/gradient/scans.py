@@ -53,7 +53,7 @@ def scan_sites(walk: Walk, op: ScanOp, heads: Sequence[Head]) -> Found:
             reads_of_scan.append((init, Site(op.name, init.name, axes, axes, (), adjoint.at(axes))))
     backward = _through_steps(walk, op, rows, adjoints)
     for source in backward.sources():
-        if source not in op.outputs and source not in rows.made:
+        if source not in op.outputs and source not in rows.stages:
             reads_of_scan += [(source, site) for site in backward.sites(source)]
     return reads_of_scan
 
@@ -71,7 +71,7 @@ class _Rows:
     start: int
 
     @property
-    def made(self) -> set[Tensor]:
+    def stages(self) -> set[Tensor]:
         return set(self.tensors.values())
 
 

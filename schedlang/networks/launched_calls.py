@@ -76,7 +76,7 @@ class LaunchedCalls(Assembly):
         kernels = [kernel for source in sources for kernel in source.kernels]
         file = self.file(layout, len(kernels))
         source = NetworkSource(
-            public, sources, views.parameters, tuple(views.found), tuple(views.calls)
+            public, sources, views.parameters, tuple(views.sources), tuple(views.calls)
         )
         functions = [f for e in emitted.values() for f in e.functions]
         listing = render_device_network(file, source, functions)
@@ -159,7 +159,7 @@ class _Views:
         # attributes of one object hide no other names
         self.names = Names(())
         self.known: dict[Hashable, str] = {}
-        self.found: list[ViewSource] = []
+        self.sources: list[ViewSource] = []
         self.calls: list[CallSource] = []
         widest = {a: itemsize(b.dtype) for a, b in zip(given, nest.args) if isinstance(b, Buffer)}
         for position, call in enumerate(roles.calls):
@@ -228,7 +228,7 @@ class _Views:
         self.known[key] = f"v.{attribute}"
         kind = part_of(dtype) if is_complex(dtype) else dtype
         about = printable(f"{name}[{', '.join(map(str, shape))}]")
-        self.found.append(ViewSource(attribute, whole, start, count, kind, about))
+        self.sources.append(ViewSource(attribute, whole, start, count, kind, about))
 
 
 def _elements(tensor: Tensor) -> str:

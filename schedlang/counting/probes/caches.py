@@ -39,7 +39,7 @@ def first_way(model: np.ndarray, at: int, line: int) -> int:
 
 
 @njit(**OPTIONS)
-def found(model: np.ndarray, at: int, line: int, changed: int) -> bool:
+def has_line(model: np.ndarray, at: int, line: int, changed: int) -> bool:
     """Return whether a level has ``line``, which becomes its set's most recent, or is changed."""
     start = first_way(model, at, line)
     for way in range(model[at + WAYS]):
@@ -68,7 +68,7 @@ def fill(model: np.ndarray, level: int, line: int, changed: int) -> None:
         model[at + WRITTEN] += 1
         line, changed = leaving >> 1, 1
         level += 1
-        if level < model[LEVELS] and found(model, FIRST + FIELDS * level, line, changed):
+        if level < model[LEVELS] and has_line(model, FIRST + FIELDS * level, line, changed):
             return
 
 
@@ -99,7 +99,7 @@ def access_line(model: np.ndarray, line: int, kind: int, site: int) -> None:
     level = 0
     while level < model[LEVELS]:
         at = FIRST + FIELDS * level
-        if found(model, at, line, changed if level == 0 else 0):
+        if has_line(model, at, line, changed if level == 0 else 0):
             break
         model[model[at + MISSES] + site] += 1
         level += 1
