@@ -172,3 +172,28 @@ def test_a_shared_part_inside_of_one_that_stays_where_it_is_used(count: int, see
         expected = sl.reference(tensor)(a)
         kernel = sl.build(sl.schedule(tensor), [A, tensor], target="python")
         np.testing.assert_allclose(kernel(a), expected, rtol=1e-12)
+
+
+def test_tests_that_need_what_a_side_needs_do_not_double() -> None:
+    """Flags of loops that returns end have this form: each is in the next test and in a side."""
+    A = sl.placeholder((), name="A", dtype="int64")
+    lengths = []
+    for depth in (5, 10, 20):
+
+        def flag(depth: int = depth) -> sl.Expr:
+            value, test = A[()] <= 2, ~(A[()] <= 5)
+            for _ in range(depth):
+                test = test & ~sl.if_then_else(test, value, False)
+                value = sl.if_then_else(test, sl.if_then_else(A[()] <= 5, True, value), value)
+            return value
+
+        T = sl.compute((), flag, name="T")
+        f = sl.build(sl.schedule(T), [A, T], target="python")
+        lengths.append(len(f.source))
+        for number in (1, 4, 9):
+            value, test = number <= 2, not number <= 5
+            for _ in range(depth):
+                test = test and not (test and value)
+                value = (number <= 5 or value) if test else value
+            assert f(np.array(number)) == value
+    assert lengths[2] < 5 * lengths[0]

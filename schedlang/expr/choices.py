@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
+from schedlang.expr import dtypes
 from schedlang.expr.lazy import Region, Regions, both, is_choice
-from schedlang.expr.nodes import Binary, Const, Expr, Select, Unary
+from schedlang.expr.nodes import (
+    ArrayRead,
+    Axis,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Select,
+    Unary,
+    Var,
+)
 from schedlang.expr.visit import postorder, with_children
 
 DEEPEST_CHOICES = 16
@@ -19,7 +31,8 @@ def in_parts(root: Expr, regions: Regions, known: Container[int] = ()) -> tuple[
     ``root``. It becomes a flag, which is true where evaluation reaches the part, and a value, which
     is evaluated only if the flag is true. So no value is written twice, and the nesting of choices
     is bounded. ``regions`` are the regions of ``root``. Nodes whose ``id`` is ``known`` have a name
-    already.
+    already. A part whose flag depends on its own value is evaluated always if each of its nodes
+    has a value always, else where it is used.
 
     >>> from schedlang.language.construct import select
     >>> from schedlang.expr.lazy import regions_of
@@ -41,12 +54,31 @@ def in_parts(root: Expr, regions: Regions, known: Container[int] = ()) -> tuple[
             rewritten = rewriter.copies[id(root)]
             named = {id(n) for n in (*rewriter.flags.values(), *rewriter.values)}
             return rewritten, [n for n in postorder([rewritten], known) if id(n) in named]
-        # the flag of this cut depends on its own value, so leave the part where it is used
-        del cuts[cyclic]
+        if all(map(_is_total, postorder([rewriter.nodes[cyclic]], known))):
+            cuts[cyclic] = ()
+        else:
+            del cuts[cyclic]
     return root, []
 
 
-# the regions that need each part which is cut out, by id
+# operators that have a value whatever their operands
+_TOTAL = ("+", "-", "*", "==", "!=", "<", "<=", ">", ">=", "&", "|", "^")
+
+
+def _is_total(node: Expr) -> bool:
+    """Return whether ``node`` has a value, and little work, also where no branch needs it."""
+    if isinstance(node, ArrayRead):
+        return not node.children
+    if isinstance(node, Binary):
+        return node.op in _TOTAL
+    if isinstance(node, Cast):
+        return not (dtypes.is_integer(node.dtype) and dtypes.is_float(node.a.dtype))
+    if isinstance(node, Call):
+        return node.fn in ("min", "max")
+    return isinstance(node, (Axis, Const, Select, Unary, Var))
+
+
+# the regions that need each part which is cut out, by id; a part without one is evaluated always
 Cuts = dict[int, tuple[Region, ...]]
 # "flag" or "node", and the id of a part or node
 Task = tuple[str, int]
@@ -79,21 +111,23 @@ class _Rewriter:
     values: list[Expr] = field(default_factory=list)
 
     def run(self, root: Expr) -> int | None:
-        """Rewrite ``root`` into ``made``; return a cut whose flag depends on its value, if any."""
+        """Rewrite ``root`` into ``copies``; return a cut whose flag needs its value, if any."""
         stack: list[tuple[Task, bool]] = [(("node", id(root)), False)]
-        open_tasks: set[Task] = set()
+        # a dict keeps the order, in which the last flag is one of the cycle
+        open_tasks: dict[Task, None] = {}
         while stack:
             task, ready = stack.pop()
             what, key = task
             if key in (self.flags if what == "flag" else self.copies):
                 continue
             if ready:
-                open_tasks.discard(task)
+                del open_tasks[task]
                 self._finish(what, key)
                 continue
             if task in open_tasks:
-                return key if key in self.cuts else next(k for w, k in open_tasks if k in self.cuts)
-            open_tasks.add(task)
+                flags = (k for w, k in reversed(open_tasks) if w == "flag")
+                return key if self.cuts.get(key) else next(flags)
+            open_tasks[task] = None
             stack.append((task, True))
             stack.extend((needed, False) for needed in reversed(self._needs(what, key)))
         return None
@@ -108,7 +142,7 @@ class _Rewriter:
         if key in self.known:
             return []
         children: list[Task] = [("node", id(c)) for c in self.nodes[key].children]
-        return [("flag", key), *children] if key in self.cuts else children
+        return [("flag", key), *children] if self.cuts.get(key) else children
 
     def _finish(self, what: str, key: int) -> None:
         node = self.nodes[key]
@@ -119,9 +153,10 @@ class _Rewriter:
             self.copies[key] = node
             return
         new = with_children(node, tuple(self.copies[id(c)] for c in node.children))
-        if key in self.cuts:
+        if self.cuts.get(key):
             unused = Const(False if node.dtype == "bool" else 0, node.dtype)
             new = Select(self.flags[key], new, unused, node.dtype, lazy=True)
+        if key in self.cuts:
             self.values.append(new)
         self.copies[key] = new
 
@@ -145,7 +180,7 @@ class _Rewriter:
             part, side = region
             steps = (*steps, region) if side else steps
             if part in self.cuts:
-                paths.append((steps, part))
+                paths.append((steps, part if self.cuts[part] else None))
             elif side:
                 waiting.append((steps, self.regions.place[part]))
             elif part in self.regions.shared:
