@@ -23,7 +23,6 @@ from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     Alloc,
     Array,
-    AsyncCopy,
     Barrier,
     Body,
     Fn,
@@ -35,6 +34,7 @@ from schedlang.machine.nodes import (
     Let,
     Prefetch,
     Run,
+    SharedCopy,
     Stmt,
     Store,
     Thread,
@@ -105,7 +105,8 @@ class Machine:
             twins.invoke(space[stmt.table.name], stmt.position, *boxes)
         elif isinstance(stmt, Thread):
             space[stmt.reg.name] = self.indices[stmt.tag]
-        elif isinstance(stmt, AsyncCopy):
+        elif isinstance(stmt, SharedCopy):
+            assert stmt.how == "copy_async", "threads of a warp wait for no others here"
             into, source = space[stmt.array.name], space[stmt.source.name]
             at, start = (int(self.evaluate(v, space)) for v in (stmt.at, stmt.start))
             into[at : at + stmt.count] = source[start : start + stmt.count]

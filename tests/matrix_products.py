@@ -75,6 +75,17 @@ def product(
     return s, [A, B, C]
 
 
+def by_matrix_loads(s: sl.Schedule, left: str, right: str = "") -> None:
+    """Let ``ldmatrix`` load the fragments of a :func:`product`, by the names of instructions."""
+    for name, chosen in (("A", left), ("B", right)):
+        if chosen:
+            declared = getattr(sl.instructions, chosen)
+            copy = s[s.tensor(f"{name}.shared.fragment")]
+            rows, columns = map(int, declared.operands[0].shape)
+            _, _, inner, _ = copy.tile(*copy.op.axis, rows, columns)
+            copy.tensorize(inner, declared)
+
+
 def operands(args: list[sl.Tensor], transposed: bool = False) -> tuple[Any, Any, Any, Any]:
     """Return random matrices, their exact product, and the sums of the magnitudes of its terms."""
     random = np.random.default_rng(0)

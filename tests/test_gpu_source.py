@@ -103,7 +103,7 @@ def test_every_intrinsic_has_a_compiled_form_and_a_twin() -> None:
     # the table of names that code generation reads, and what numba.cuda has under each
     assert intrinsics_in(gpu) == {name: name for name in GPU_NAMES}
     # the simulator itself has what the threads of a warp do together
-    together = {"exchange", "multiply_fragments"}
+    together = {"exchange", "load_matrix", "load_matrix_transposed", "multiply_fragments"}
     assert all(callable(getattr(gpu_twins, name)) for name in {*GPU_NAMES} - together)
 
 

@@ -11,7 +11,6 @@ from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import (
     Alloc,
     Array,
-    AsyncCopy,
     Barrier,
     Body,
     For,
@@ -22,6 +21,7 @@ from schedlang.machine.nodes import (
     Let,
     Prefetch,
     Run,
+    SharedCopy,
     Stmt,
     Store,
     Thread,
@@ -112,9 +112,9 @@ class StatementPrinter(Printer, ABC):
             return f"{stmt.function}({arguments}){_comment(stmt.note)}"
         if isinstance(stmt, Thread):
             return f"{stmt.reg.name} = cuda.{stmt.tag}{_comment(stmt.note)}"
-        if isinstance(stmt, AsyncCopy):
+        if isinstance(stmt, SharedCopy):
             places = f"{stmt.array.name}, {self(stmt.at)}, {stmt.source.name}, {self(stmt.start)}"
-            return f"{self.use('copy_async')}({places}, {stmt.count})"
+            return f"{self.use(stmt.how)}({places}, {stmt.count})"
         assert isinstance(stmt, Barrier)
         return "cuda.syncthreads()"
 

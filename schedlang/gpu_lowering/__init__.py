@@ -6,8 +6,9 @@ in this order:
 
 1. **kernels** (``kernels.py``) separates the kernels from the work of the host between them.
 2. **fragments** (``fragments.py``) divides tiles that a warp holds by lanes and registers, and
-   turns loops over their elements into loops over a thread's. For the emitted source,
-   ``fragment_registers.py`` later makes them registers of one thread.
+   turns loops over their elements into loops over a thread's; ``matrix_loads.py`` does so for loops
+   that a warp computes by ``ldmatrix``. For the emitted source, ``fragment_registers.py`` later
+   makes them registers of one thread.
 3. **threads** (``threads.py``) turns thread loops into indices. It allocates shared memory at the
    start of the kernel, and adds guards so that only one thread stores an element.
    ``cross_thread.py`` splits a reduction across threads into partial results and the steps that

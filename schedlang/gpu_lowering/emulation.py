@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from schedlang.expr.nodes import Binary, Const, Expr
-from schedlang.gpu_lowering.fragments import WARP_INDEX, is_of_warp
+from schedlang.gpu_lowering.fragments import WARP_INDEX, multiplies
 from schedlang.gpu_lowering.program import Index, Launch, Program, Repeat, Scratch, Step
 from schedlang.index.linear import ZERO, Lin, to_expr
 from schedlang.ir.nest import Nest
@@ -102,8 +102,8 @@ def _updates_together(stmt: Stmt) -> bool:
 
 
 def waits(stmt: Stmt) -> bool:
-    """Return whether ``stmt`` contains a barrier, an exchange or an instruction of a warp."""
-    return any(isinstance(s, (Barrier, Exchange)) or is_of_warp(s) for s, _ in walk(stmt))
+    """Return whether ``stmt`` contains a barrier, an exchange or a product of a warp."""
+    return any(isinstance(s, (Barrier, Exchange)) or multiplies(s) for s, _ in walk(stmt))
 
 
 class _Threads:
@@ -159,7 +159,7 @@ class _Threads:
             return self.exchange(stmt)
         if isinstance(stmt, Block):
             return self.block(stmt)
-        if is_of_warp(stmt):
+        if multiplies(stmt):
             return self.in_thread_loops([stmt], self.warps)
         return [with_held(stmt, lambda inner: Block(tuple(self.block(block_of(inner)))))]
 

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Axis, Const, Expr, Var
 from schedlang.expr.visit import postorder
-from schedlang.gpu_lowering.fragments import emission_of, is_of_warp
+from schedlang.gpu_lowering.fragments import WARP_INDEX, emission_of, is_of_warp
+from schedlang.gpu_lowering.matrix_loads import load_of, loads_matrices, row_of_lane
+from schedlang.gpu_lowering.program import Launch
 from schedlang.index.linear import ZERO, Lin, to_expr
 from schedlang.index.simplify import to_lin
+from schedlang.instructions.fragments import ROW
 from schedlang.ir.instructed import Instructed, Tile
-from schedlang.ir.nodes import Block, Buffer, For, Load, Stmt, Store, walk, with_held
+from schedlang.ir.nodes import (
+    Block,
+    Buffer,
+    For,
+    Load,
+    Stmt,
+    Store,
+    walk,
+    with_fields,
+    with_held,
+)
 from schedlang.ir.rewrite import relocate, storage, with_own_buffers
 
 FIRST = Const(0, "int64", True)
 
 
-def in_registers(body: Block) -> Block:
+def in_registers(launch: Launch) -> Block:
     """Return the statements of one thread with its part of each fragment in local storage."""
+    body = launch.body
     own = {
         b: replace(b, shape=(*b.shape[:-2], b.shape[-1]), scope="local", fragment=None)
         for b in storage(body) if b.fragment is not None
@@ -31,7 +46,8 @@ def in_registers(body: Block) -> Block:
     def changed(stmt: Stmt) -> Stmt:
         if is_of_warp(stmt):
             assert isinstance(stmt, For)
-            return _instructed(stmt, own)
+            lane = next(i.axis for i in launch.block if i.tag == WARP_INDEX)
+            return _loaded(stmt, own, lane) if loads_matrices(stmt) else _instructed(stmt, own)
         stmt = with_held(stmt, changed)
         if isinstance(stmt, Block):
             return stmt
@@ -74,3 +90,19 @@ def _instructed(loop: For, own: dict[Buffer, Buffer]) -> For:
     return For(
         register, register.extent, "vectorize", Block((update,)), loop.stage, number=loop.number
     )
+
+
+def _loaded(loop: For, own: dict[Buffer, Buffer], lane: Axis) -> For:
+    """Return the load of the matrices whose rows start where the lanes say."""
+    declared = loop.instruction
+    assert declared is not None
+    (store,) = (s for s, _ in walk(loop) if isinstance(s, Store))
+    (buffer,) = store.buffers
+    source, row = row_of_lane(loop, lane)
+    tile = Tile(source, row, source.dtype, count=ROW // itemsize(source.dtype))
+    value = Instructed(
+        declared.name, (tile,), buffer.dtype, instruction=declared, emission=load_of(loop)
+    )
+    at = (*store.indices[:-2], store.indices[-1])
+    update = replace(store, buffers=(own[buffer],), indices=at, values=(value,))
+    return with_fields(loop, kind="vectorize", instruction=None, body=Block((update,)))

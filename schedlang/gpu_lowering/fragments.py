@@ -9,12 +9,14 @@ of an instruction stay: all threads of the warp run them together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NoReturn
 
 from schedlang.errors import BuildError, explain
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
+from schedlang.gpu_lowering.matrix_loads import load_of, loads_matrices, over_registers
+from schedlang.gpu_lowering.placed_fragments import Placed, refuse, whole_tiles
 from schedlang.index.linear import ZERO, Lin, to_expr
 from schedlang.index.simplify import to_lin
 from schedlang.instructions.declaration import Instruction
@@ -40,22 +42,14 @@ from schedlang.ir.rewrite import relocate, storage, substitute
 WARP_INDEX = "threadIdx.x"
 
 
-@dataclass(frozen=True, eq=False)
-class Placed:
-    """A fragment as ``buffer``: ``dims`` of it count tiles, and the last are lane and register."""
-
-    fragment: Fragment
-    buffer: Buffer
-    dims: tuple[int, ...]
-
-    def tile(self, at: Sequence[Expr], tiles: Mapping[int, Lin]) -> tuple[Expr, ...]:
-        """Return indices with the number of the tile along each of ``dims``."""
-        return tuple(to_expr(tiles[d]) if d in tiles else index for d, index in enumerate(at))
-
-
 def is_of_warp(stmt: Stmt) -> bool:
     """Return whether ``stmt`` is loops that the threads of a warp compute by one instruction."""
     return isinstance(stmt, For) and stmt.instruction is not None and stmt.instruction.of_warp
+
+
+def multiplies(stmt: Stmt) -> bool:
+    """Return whether ``stmt`` is loops over what all threads of a warp hold, not over registers."""
+    return is_of_warp(stmt) and not loads_matrices(stmt)
 
 
 def with_fragments(region: Stmt, title: str) -> Stmt:
@@ -68,7 +62,7 @@ def with_fragments(region: Stmt, title: str) -> Stmt:
         return region
     _check_lanes(region, buffers, title)
     lane = Axis("lane", WARP, "thread", tag=WARP_INDEX)
-    placed = _Placement(_placed(region, buffers, title), lane, title)
+    placed = _Placement(*_placed(region, buffers, title), lane, title)
     return For(lane, WARP, "thread", Block((placed.stmt(region),)), "", WARP_INDEX)
 
 
@@ -80,7 +74,7 @@ def _check_lanes(region: Stmt, buffers: Sequence[Buffer], title: str) -> None:
         inside = next((s for s in storage(stmt) if s.scope == FRAGMENT), None)
         uses = next((b for b in _used(stmt) if b.scope == FRAGMENT), inside)
         if uses is not None:
-            _refuse(
+            refuse(
                 title,
                 f"{uses.name} is a fragment, which the {WARP} threads of {WARP_INDEX} hold "
                 f"together, and {stmt.axis.name} of stage {stmt.stage} around it is bound to "
@@ -89,7 +83,7 @@ def _check_lanes(region: Stmt, buffers: Sequence[Buffer], title: str) -> None:
                 "a warp of its own.",
             )
         if stmt.extent != WARP:
-            _refuse(
+            refuse(
                 title,
                 f"{buffers[0].name if buffers else 'an instruction'} is held by the {WARP} threads "
                 f"of a warp, and {stmt.axis.name} of stage {stmt.stage} has {stmt.extent} "
@@ -108,9 +102,16 @@ def _used(stmt: Stmt) -> list[Buffer]:
     return used
 
 
-def _placed(region: Stmt, buffers: Sequence[Buffer], title: str) -> dict[Buffer, Placed]:
-    """Return the place of each fragment by the instructions that use it."""
+def _placed(
+    region: Stmt, buffers: Sequence[Buffer], title: str
+) -> tuple[dict[Buffer, Placed], dict[Stmt, tuple[int, ...]]]:
+    """Return the place of each fragment by the instructions that use it.
+
+    Also return, for each load of matrices, the dimensions of the fragment along its own. Where a
+    product uses the fragment, the product decides who holds what.
+    """
     placed: dict[Buffer, Placed] = {}
+    loaded: dict[Stmt, Placed] = {}
     for loop, _ in walk(region):
         if not is_of_warp(loop):
             continue
@@ -119,26 +120,32 @@ def _placed(region: Stmt, buffers: Sequence[Buffer], title: str) -> dict[Buffer,
         matched = match(loop, loop.instruction)
         if isinstance(matched, Mismatch):
             raise BuildError(explain(asked, matched.why, matched.hint))
+        if loads_matrices(loop):
+            loaded[loop] = _place(matched.result, load_of(loop).fragment, title)
+            continue
         for tensor, operand in matched.tiles(loop.instruction):
             fragment = emission_of(loop.instruction).fragment(tensor.name)
             own = _place(operand, fragment, title)
             known = placed.setdefault(operand.buffer, own)
             if (known.fragment, known.dims) != (own.fragment, own.dims):
-                _refuse(
+                refuse(
                     title,
                     f"{operand.buffer.name} is both {known.fragment.of} and {own.fragment.of} of "
                     "instructions, whose threads hold other elements",
                     "Give each of them a copy, by cache_read.",
                 )
+    for loop, own in loaded.items():
+        (buffer,) = next(s for s, _ in walk(loop) if isinstance(s, Store)).buffers
+        placed.setdefault(buffer, own)
     for buffer in buffers:
         if buffer not in placed:
-            _refuse(
+            refuse(
                 title,
                 f"{buffer.name} is a fragment, and no instruction says which thread holds which of "
                 "its elements",
                 "Tensorize the loops that use it, or give it another scope, such as shared.",
             )
-    return placed
+    return placed, {loop: own.dims for loop, own in loaded.items()}
 
 
 def emission_of(declared: Instruction) -> WarpAssembly:
@@ -151,14 +158,14 @@ def _place(operand: Operand, fragment: Fragment, title: str) -> Placed:
     extents = [int(n) for n in buffer.shape if isinstance(n, int)]
     if len(extents) < len(buffer.shape):
         shape_text = ", ".join(map(str, buffer.shape))
-        _refuse(
+        refuse(
             title,
             f"{buffer.name} is a fragment of [{shape_text}] elements, and registers are counted "
             "when the kernel is built",
             "Compute it at a loop further in, where the tile has a constant size.",
         )
     if buffer.strides is not None:
-        _refuse(
+        refuse(
             title,
             f"{buffer.name} is a fragment, and storage_align pads rows in memory",
             "Leave it out, or align a copy in shared memory that the fragment reads.",
@@ -181,15 +188,21 @@ def _place(operand: Operand, fragment: Fragment, title: str) -> Placed:
 class _Placement:
     """A pass that moves accesses of fragments to lanes and registers."""
 
-    def __init__(self, placed: Mapping[Buffer, Placed], lane: Axis, title: str) -> None:
-        self.placed, self.lane, self.title = placed, lane, title
+    def __init__(
+        self,
+        placed: Mapping[Buffer, Placed],
+        loads: Mapping[Stmt, tuple[int, ...]],
+        lane: Axis,
+        title: str,
+    ) -> None:
+        self.placed, self.loads, self.lane, self.title = placed, loads, lane, title
 
     def stmt(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, Alloc) and stmt.buffer in self.placed:
             return Alloc(self.placed[stmt.buffer].buffer, number=stmt.number)
         if is_of_warp(stmt):
             assert isinstance(stmt, For)
-            return self.product(stmt)
+            return self.load(stmt) if stmt in self.loads else self.product(stmt)
         if isinstance(stmt, (For, If, Store)) and _is_one_update(stmt):
             return self.elements(stmt) if self.uses(stmt) else stmt
         return with_held(stmt, self.stmt)
@@ -197,6 +210,11 @@ class _Placement:
     def uses(self, stmt: Stmt) -> bool:
         """Return whether the statements in ``stmt`` access fragments."""
         return any(b in self.placed for b in _used(stmt))
+
+    def load(self, loop: For) -> Stmt:
+        """Return the loop over the registers that a load of matrices fills."""
+        (buffer,) = next(s for s, _ in walk(loop) if isinstance(s, Store)).buffers
+        return over_registers(loop, self.loads[loop], self.placed[buffer], self.lane, self.title)
 
     def product(self, loop: For) -> Stmt:
         """Return the loops of an instruction over the lanes and registers that hold its tiles."""
@@ -209,23 +227,12 @@ class _Placement:
             for dim, size in zip(own.dims, own.fragment.shape):
                 index = to_lin(at[dim])
                 first = index.substitute(origin)
-                tiles[dim] = self.whole(buffer, first, size, loop)
+                tiles[dim] = whole_tiles(buffer, first, size, loop, self.title)
                 within.append(to_expr(index - first))
             holder = (to_expr(to_lin(number)) for number in own.fragment.holder(within))
             return own.buffer, (*own.tile(at, tiles), *holder)
 
         return relocate(loop, moved_to)
-
-    def whole(self, buffer: Buffer, first: Lin, size: int, loop: For) -> Lin:
-        """Return the number of the tile that starts at ``first``, in tiles of ``size``."""
-        if any(count % size for count in first.terms.values()):
-            _refuse(
-                self.title,
-                f"a tile of {buffer.name} starts at {to_expr(first)} (stage {loop.stage}), and the "
-                f"threads hold tiles that start at multiples of {size}",
-                f"Split its loops by multiples of {size}.",
-            )
-        return Lin({product: count // size for product, count in first.terms.items()})
 
     def elements(self, stmt: Stmt) -> Stmt:
         """Return loops that access elements of fragments for the elements of each thread."""
@@ -245,7 +252,7 @@ class _Placement:
             place = self.placed[other]
             same = (place.fragment, place.dims) == (own.fragment, own.dims)
             if not same or _lins(indices) != _lins(at):
-                _refuse(
+                refuse(
                     self.title,
                     f"stage {store.stage} computes from {buffer.name} and {other.name} element "
                     "by element, and threads hold different elements of them",
@@ -260,7 +267,7 @@ class _Placement:
         for dim, size, place in zip(own.dims, own.fragment.shape, element):
             loop, first = self.loop_along(loops, buffer, to_lin(at[dim]), dim, size, store)
             if loop.axis in counts:
-                _refuse(
+                refuse(
                     self.title,
                     f"stage {store.stage} accesses {buffer.name} along a diagonal, over "
                     f"{loop.axis.name} in two dimensions, and a thread holds elements of a tile",
@@ -270,7 +277,7 @@ class _Placement:
             tile = Axis(f"{loop.axis.name}.tile", count)
             counts[loop.axis] = tile, count
             number = Lin.of(tile) if count > 1 else ZERO
-            tiles[dim] = self.whole(buffer, first, size, loop) + number
+            tiles[dim] = whole_tiles(buffer, first, size, loop, self.title) + number
             swap[loop.axis] = to_expr(number * size + to_lin(place))
 
         def moved_to(
@@ -301,7 +308,7 @@ class _Placement:
     def check_target(self, store: Store, buffer: Buffer) -> None:
         """Raise if a thread would store its elements where another one needs them, too."""
         if target := next((b for b in store.buffers if b.scope == "local"), None):
-            _refuse(
+            refuse(
                 self.title,
                 f"stage {store.stage} computes {target.name} in local memory from {buffer.name}, "
                 "and each thread of a warp has only the elements that it holds",
@@ -319,7 +326,7 @@ class _Placement:
             if loop.axis.is_reduce:
                 self.refuse_reduction(store, buffer)
             if not isinstance(loop.extent, int) or loop.extent % size:
-                _refuse(
+                refuse(
                     self.title,
                     f"{loop.axis.name} of stage {store.stage} has {loop.extent} iterations along "
                     f"dimension {dim} of {buffer.name}, and its threads hold tiles of {size}",
@@ -329,7 +336,7 @@ class _Placement:
             return loop, index.substitute({loop.axis: ZERO})
         if store.reducer is not None and buffer not in store.buffers:
             self.refuse_reduction(store, buffer)
-        _refuse(
+        refuse(
             self.title,
             f"stage {store.stage} accesses {buffer.name} at {to_expr(index)} along dimension "
             f"{dim}, and its threads hold tiles of {size}, each element in one of them",
@@ -339,7 +346,7 @@ class _Placement:
 
     def refuse_reduction(self, store: Store, buffer: Buffer) -> NoReturn:
         """Raise for a reduction whose terms are with several threads."""
-        _refuse(
+        refuse(
             self.title,
             f"stage {store.stage} reduces over {buffer.name}, whose elements several threads hold",
             _in_shared_memory(buffer, store),
@@ -388,7 +395,3 @@ def _parts(stmt: Stmt) -> tuple[list[For], list[If], Store]:
 
 def _lins(indices: Sequence[Expr]) -> tuple[Lin, ...]:
     return tuple(map(to_lin, indices))
-
-
-def _refuse(title: str, why: str, hint: str) -> NoReturn:
-    raise BuildError(explain(f"building {title} for a GPU", why, hint))

@@ -18,11 +18,15 @@ from schedlang.expr.dtypes import itemsize
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.gpu_lowering.counters import WARP
-from schedlang.gpu_lowering.fragments import is_of_warp
+from schedlang.gpu_lowering.fragments import WARP_INDEX, multiplies
 from schedlang.gpu_lowering.lanes import lanes_at_once, lanes_differ
 from schedlang.gpu_lowering.ledger import Ledger
+from schedlang.gpu_lowering.matrix_loads import loads_matrices, row_of_lane, rows
 from schedlang.gpu_lowering.program import Launch, Repeat, Scratch, Step
+from schedlang.index.linear import to_expr
+from schedlang.instructions.fragments import ROW
 from schedlang.ir.nodes import Barrier, Block, Buffer, Exchange, For, If, Stmt
+from schedlang.ir.offsets import flat
 from schedlang.ir.trimmed import trim_loop
 from schedlang.state.state import TENSORIZE
 
@@ -129,7 +133,26 @@ class Lockstep:
             self.active = before
 
     def product(self, loop: For) -> None:
-        """Count the warps that run an instruction together; raise if a thread is missing."""
+        """Count the warps that multiply fragments together."""
+        self.ledger.wait(loop, products=self.warps_together(loop))
+
+    def load(self, loop: For) -> None:
+        """Count the rows that warps load, by the addresses that their first lanes give."""
+        self.warps_together(loop)
+        lane = next(i.axis for i in self.launch.block if i.tag == WARP_INDEX)
+        buffer, indices = row_of_lane(loop, lane)
+        first = self.active & (self.known(lane) < rows(loop))
+        at = self.known(to_expr(flat(buffer, indices))) * itemsize(buffer.dtype)
+        self.request_rows(buffer, indices, np.where(first, at, 0), first)
+
+    def request_rows(
+        self, buffer: Buffer, indices: Sequence[Expr], bytes_: np.ndarray, active: np.ndarray
+    ) -> None:
+        """Count the load of a row for each active lane."""
+        self.count(buffer, ROW // itemsize(buffer.dtype), False, bytes_, active)
+
+    def warps_together(self, loop: For) -> int:
+        """Return how many warps run an instruction together; raise if a thread is missing."""
         warps = self.active.reshape(-1, WARP).sum(axis=1)
         part = warps[(warps > 0) & (warps < WARP)]
         if part.size:
@@ -137,12 +160,14 @@ class Lockstep:
                 f"kernel {self.launch.name}: {part[0]} of the {WARP} threads of a warp come to "
                 f"{loop.instruction}, which all of them compute together (stage {loop.stage})"
             )
-        self.ledger.wait(loop, products=int((warps > 0).sum()))
+        return int((warps > 0).sum())
 
     def loop(self, loop: For) -> None:
-        if is_of_warp(loop):
+        if multiplies(loop):
             self.product(loop)
             return
+        if loads_matrices(loop):
+            self.load(loop)
         trim = trim_loop(loop)
         # each thread counts from the start of its own range
         ends = (trim.start, trim.stop)
@@ -168,6 +193,9 @@ class Lockstep:
         if self.lane is None:
             return 1
         loop, turn = self.lane
+        if loads_matrices(loop):
+            # its rows are counted
+            return 0
         turns, lanes = lanes_at_once(buffer, indices, loop)
         return 0 if turn % turns else lanes
 

@@ -25,6 +25,7 @@ from schedlang.gpu_lowering.ledger import Ledger
 from schedlang.gpu_lowering.lockstep import Lockstep, batches, perform
 from schedlang.gpu_lowering.program import Launch, Program
 from schedlang.index.linear import to_expr
+from schedlang.instructions.fragments import ROW
 from schedlang.ir.accesses import Access, accesses, sites
 from schedlang.ir.nodes import (
     Barrier,
@@ -185,6 +186,17 @@ class _Walker(Lockstep):
     def turns(self, loop: For, most: int) -> Iterator[int]:
         still = self.needed.stores_to is not None and not self.needed.moves(loop)
         return takewhile(lambda _: not self.stopped, range(min(most, 1) if still else most))
+
+    def request_rows(
+        self, buffer: Buffer, indices: Sequence[Expr], bytes_: np.ndarray, active: np.ndarray
+    ) -> None:
+        if self.see is None:
+            super().request_rows(buffer, indices, bytes_, active)
+        elif self.left == 0:
+            self.stopped = True
+        elif self.needed.stores_to is None:
+            self.left = None if self.left is None else self.left - 1
+            self.see(Request(buffer, tuple(indices), False, bytes_[0], active[0], ROW))
 
     def access(self, access: Access, offset: Evaluation) -> None:
         lanes = self.lanes_of(access.buffer, access.indices)

@@ -30,14 +30,16 @@ from schedlang.instructions.emission import (
     MemoryFunction,
     are_strides,
     in_order,
+    is_number,
     lanes_and_bits,
 )
-from schedlang.instructions.fragments import FRAGMENT, WarpAssembly, check_fragments
+from schedlang.instructions.fragments import FRAGMENT, WARP_FORMS, MatrixLoad, WarpAssembly
 from schedlang.instructions.python_function import PythonFunction, is_reserved
 from schedlang.signatures import public
 
 # what computes an instruction on the values of its operands
-ValueEmission = Union[Intrinsic, Assembly, PythonFunction, CFunction, CSnippet, WarpAssembly]
+ValueEmission = Union[Intrinsic, Assembly, PythonFunction, CFunction, CSnippet, WarpAssembly,
+                      MatrixLoad]  # fmt: skip
 Emission = Union[ValueEmission, MemoryFunction]
 # an instruction that is a function on arrays in memory, on each target that runs on the CPU
 MEMORY = "memory"
@@ -45,7 +47,7 @@ MEMORY = "memory"
 LANGUAGES: Mapping[str, tuple[type, ...]] = {
     "llvm": (Intrinsic, Assembly, PythonFunction),
     "c": (CFunction, CSnippet),
-    "cuda": (Intrinsic, Assembly, PythonFunction, WarpAssembly),
+    "cuda": (Intrinsic, Assembly, PythonFunction, *WARP_FORMS),
     MEMORY: (MemoryFunction,),
 }
 # the memories in which an instruction may need its operands
@@ -99,7 +101,12 @@ class Instruction:
     @property
     def of_warp(self) -> bool:
         """True if the threads of a warp compute it together, on fragments."""
-        return any(isinstance(emission, WarpAssembly) for emission in self.emit.values())
+        return any(isinstance(emission, WARP_FORMS) for emission in self.emit.values())
+
+    @property
+    def loads_matrices(self) -> bool:
+        """True if a warp loads rows of shared memory by it, as a fragment."""
+        return any(isinstance(emission, MatrixLoad) for emission in self.emit.values())
 
     @property
     def has_strides(self) -> bool:
@@ -196,8 +203,8 @@ def instruction(
     * ``emit`` maps ``"llvm"``, for ``target="cpu"``, and ``"cuda"``, for GPUs, to an
       :class:`~schedlang.instructions.Intrinsic`, an :class:`~schedlang.instructions.Assembly` or a
       :class:`~schedlang.instructions.PythonFunction`, or ``"cuda"`` to a
-      :class:`~schedlang.instructions.WarpAssembly` on fragments, and ``"c"``, for
-      ``target="c"``, to a
+      :class:`~schedlang.instructions.WarpAssembly` on fragments or a
+      :class:`~schedlang.instructions.MatrixLoad`, and ``"c"``, for ``target="c"``, to a
       :class:`~schedlang.instructions.CFunction` or a :class:`~schedlang.instructions.CSnippet`. If
       the declaration is a sum, their first operand is the earlier value of the result, and the
       others follow in the order in which ``compute`` reads them. For ``"cpu"`` and ``"c"``, it maps
@@ -212,7 +219,7 @@ def instruction(
     * ``note``: one sentence on what is special, such as its rounding.
     * ``scopes``: the memory in which operands and the result must be, by their names: ``"global"``,
       ``"shared"``, ``"local"`` or ``"fragment"``, as in ``{"b": "local"}``. Others may be anywhere.
-      The operands of a ``WarpAssembly`` are fragments.
+      The operands of a ``WarpAssembly`` are fragments; a ``MatrixLoad`` reads shared memory.
     * ``alignment``: the bytes, a power of two up to 64, of which the address of the first element
       of an operand or of the result is a multiple at each use, by their names, as in
       ``{"b": 64}``. Others may begin at any element. ``tensorize`` proves it of the tiles of each
@@ -247,9 +254,9 @@ def instruction(
     features = _features(asked, needs)
     _check_tolerance(asked, tolerance, note)
     forms, places = dict(_checked(asked, emit)), {} if scopes is None else scopes
-    if scopes is None and any(isinstance(form, WarpAssembly) for form in forms.values()):
-        names = (tensor.name for tensor in (*placeholders([compute]), compute))
-        places = dict.fromkeys(names, FRAGMENT)
+    form = next((form for form in forms.values() if isinstance(form, WARP_FORMS)), None)
+    if scopes is None and form is not None:
+        places = {**{t.name: form.READS for t in placeholders([compute])}, compute.name: FRAGMENT}
     starts = {} if alignment is None else alignment
     declared = Instruction(name, compute, forms, features, tolerance, note, places, starts)
     _check_declaration(asked, declared)
@@ -328,11 +335,6 @@ def _by_name(
     return given.items()
 
 
-def is_number(value: Any) -> bool:
-    """Return whether a value is a number of Python's, and no truth value."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def _checked(asked: str, emit: Any) -> Mapping[str, Emission]:
     if not isinstance(emit, Mapping) or not emit:
         raise ComputeTypeError(
@@ -369,7 +371,8 @@ def _check_declaration(asked: str, declared: Instruction) -> None:
     if why:
         raise ComputeError(explain(asked, *why))
     for tensor in (output, *placeholders([output])):
-        allowed = [*LLVM_TYPES, *(SHORT_FLOATS if tensor is not output and takes_short else ())]
+        short = declared.loads_matrices or (takes_short and tensor is not output)
+        allowed = [*LLVM_TYPES, *(SHORT_FLOATS if short else ())]
         if tensor.dtype not in allowed:
             role = "the result" if tensor is output else "the operand"
             raise ComputeError(
@@ -454,11 +457,8 @@ def _check_operands(asked: str, declared: Instruction, language: str, emission: 
     if isinstance(emission, MemoryFunction):
         _check_in_memory(asked, declared, emission)
         return
-    if isinstance(emission, CSnippet):
+    if isinstance(emission, (CSnippet, *WARP_FORMS)):
         emission.check(asked, declared)
-        return
-    if isinstance(emission, WarpAssembly):
-        check_fragments(asked, declared, emission)
         return
     given = (declared.output,) * declared.accumulates + declared.operands
     if emission.arity != len(given):

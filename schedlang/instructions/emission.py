@@ -174,6 +174,11 @@ class MemoryFunction:
         return str(getattr(self.call, "__name__", "C source"))
 
 
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number of Python's, and no truth value."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def are_strides(strides: Any, ranks: Sequence[int]) -> bool:
     """Return whether ``strides`` has a number or ``None`` for each dimension of each array."""
     return (

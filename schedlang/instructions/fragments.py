@@ -1,18 +1,21 @@
 """Fragments: tiles that the 32 threads of a warp hold together in registers.
 
 An instruction of a whole warp says which thread holds which element of an operand, and in which of
-its registers. A :class:`Fragment` is this map as data.
+its registers. A :class:`Fragment` is this map as data. :class:`WarpAssembly` multiplies fragments,
+and :class:`MatrixLoad` fills one from shared memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from schedlang.compute.read import Read
 from schedlang.errors import ComputeError, ComputeTypeError, explain, text_of
 from schedlang.expr.dtypes import itemsize
 from schedlang.instructions.emission import Call
@@ -25,6 +28,8 @@ FRAGMENT = "fragment"
 WARP = 32
 # bytes of a register
 REGISTER = 4
+# a matrix that ldmatrix loads has 8 rows of 16 bytes, and it loads so many
+ROW, ROWS, MATRICES = 16, 8, (1, 2, 4)
 
 
 class Digit(NamedTuple):
@@ -153,6 +158,9 @@ class WarpAssembly:
     ``fragments`` has the result and each operand, in registers of 32 bits.
     """
 
+    # the memory of its operands
+    READS: ClassVar[str] = FRAGMENT
+
     mnemonic: str
     fragments: tuple[Fragment, ...]
 
@@ -182,12 +190,93 @@ class WarpAssembly:
         """Return the call of an intrinsic of ours, ``multiply_fragments``."""
         return Call("multiply_fragments", (self.mnemonic,))
 
+    def check(self, asked: str, declared: Instruction) -> None:
+        """Raise :class:`~schedlang.errors.ComputeError` if fragments do not fit a declaration."""
+        _check_fragments(asked, declared, self)
+
     def __str__(self) -> str:
         return self.mnemonic
 
 
-def check_fragments(asked: str, declared: Instruction, emission: WarpAssembly) -> None:
-    """Raise :class:`~schedlang.errors.ComputeError` if fragments do not fit a declaration."""
+@dataclass(frozen=True)
+class MatrixLoad:
+    """PTX's ``ldmatrix``: a warp loads 1, 2 or 4 matrices of 8 rows of 16 bytes as a fragment.
+
+    ``fragment`` says who gets which element of the result. A register holds 4 bytes of a row, or,
+    where the matrices are ``transposed``, elements of 16 bits from two rows. The declaration reads
+    its operand in shared memory by two axes: the last one runs along the rows.
+
+    >>> thread = Digit("lane", 4, 8, 0, 1), Digit("lane", 1, 4, 1, 2)
+    >>> matrix = Fragment("c", (8, 8), (*thread, Digit("register", 1, 2, 1, 1)))
+    >>> MatrixLoad(matrix).row(3, "float16"), MatrixLoad(matrix, True).row(3, "float16")
+    ((12, 0), (1, 1))
+    """
+
+    # the memory of its operand
+    READS: ClassVar[str] = "shared"
+
+    fragment: Fragment
+    transposed: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.fragment, Fragment) or type(self.transposed) is not bool:
+            raise ComputeTypeError(
+                f"MatrixLoad({text_of(self.fragment)}, {text_of(self.transposed)}): give the "
+                "Fragment of the result, and whether matrices are transposed"
+            )
+
+    @property
+    def fragments(self) -> tuple[Fragment, ...]:
+        """The fragment of the result."""
+        return (self.fragment,)
+
+    @property
+    def arity(self) -> int:
+        """The number of operands."""
+        return 1
+
+    def orders(self, dtype: str) -> Iterator[Fragment]:
+        """Yield the fragment with the matrices in each order: a load may take them in any."""
+        each = REGISTER // itemsize(dtype)
+        registers = [d for d in self.fragment.digits if d.of == "register" and d.size > 1]
+        matrices = [d for d in registers if d.step >= each]
+        others = [d for d in self.fragment.digits if d not in matrices]
+        for order in permutations(matrices):
+            step, digits = each, list[Digit]()
+            for digit in order:
+                digits.append(digit._replace(step=step))
+                step *= digit.size
+            yield replace(self.fragment, digits=(*others, *digits))
+
+    def row(self, lane: Any, dtype: str) -> tuple[Any, Any]:
+        """Return the lane and the register that hold the first element of a row.
+
+        ``lane`` is the one that gives the address of the row; it may be an array or an expression.
+        Lanes beyond the rows give those of the first lanes again.
+        """
+        each = REGISTER // itemsize(dtype)
+        matrix = lane // ROWS % (self.fragment.registers // each)
+        if self.transposed:
+            return lane % ROWS // each, matrix * each + lane % each
+        return lane % ROWS * (WARP // ROWS), matrix * each
+
+    def call(self, declared: Instruction) -> Call:
+        """Return the call of an intrinsic of ours, ``load_matrix``."""
+        return Call("load_matrix")
+
+    def check(self, asked: str, declared: Instruction) -> None:
+        """Raise :class:`~schedlang.errors.ComputeError` if it does not load a declaration."""
+        _check_load(asked, declared, self)
+
+    def __str__(self) -> str:
+        return f"ldmatrix{'.trans' * self.transposed}"
+
+
+# what all threads of a warp execute together
+WARP_FORMS = (WarpAssembly, MatrixLoad)
+
+
+def _check_fragments(asked: str, declared: Instruction, emission: WarpAssembly) -> None:
     tensors = (declared.output, *declared.operands)
     shapes = {t.name: tuple(map(int, t.shape)) for t in tensors}
     given = {f.of: f.shape for f in emission.fragments}
@@ -220,3 +309,82 @@ def check_fragments(asked: str, declared: Instruction, emission: WarpAssembly) -
     if not declared.accumulates:
         why = "it does not add to its result, and instructions of a warp do"
         raise ComputeError(explain(asked, why, "Declare a sum."))
+
+
+def _check_load(asked: str, declared: Instruction, emission: MatrixLoad) -> None:
+    output, fragment, body = declared.output, emission.fragment, declared.op.body[0]
+    axes = declared.op.axis
+    plain = isinstance(body, Read) and sorted(map(id, body.indices)) == sorted(map(id, axes))
+    if declared.accumulates or not plain or body.dtype != output.dtype:
+        raise ComputeError(
+            explain(
+                asked,
+                f"it computes {body}, and ldmatrix copies elements",
+                "Declare a copy, which reads its operand at each axis once.",
+            )
+        )
+    shape = tuple(map(int, output.shape))
+    if (fragment.of, fragment.shape) != (output.name, shape):
+        raise ComputeError(
+            explain(
+                asked,
+                f"its fragment is of {fragment.of}{[*fragment.shape]}, and the declaration has "
+                f"{output.name}{[*shape]}",
+                "Give the Fragment of the result.",
+            )
+        )
+    size, count = itemsize(output.dtype), fragment.registers * itemsize(output.dtype) // REGISTER
+    if fragment.registers * size not in [n * REGISTER for n in MATRICES]:
+        raise ComputeError(
+            explain(
+                asked,
+                f"each thread gets {fragment.registers * size} bytes, and ldmatrix gives it "
+                f"{', '.join(str(n * REGISTER) for n in MATRICES)}",
+                "Declare a result of 1, 2 or 4 matrices of 128 bytes.",
+            )
+        )
+    if emission.transposed and size != 2:
+        raise ComputeError(
+            explain(
+                asked,
+                f"it transposes matrices of {output.dtype}, and ldmatrix elements of 2 bytes",
+                "Let rows in shared memory run along the registers of a thread.",
+            )
+        )
+    assert isinstance(body, Read)
+    along = next(k for k, axis in enumerate(axes) if axis is body.indices[-1])
+    if not _holds_rows(emission, count, size, along, output.dtype):
+        raise ComputeError(
+            explain(
+                asked,
+                f"its fragment does not hold rows of {ROW} bytes along dimension {along} as "
+                f"{emission} gives them to threads",
+                'Source: PTX ISA, "ldmatrix". A row is along the last index of the operand.',
+            )
+        )
+    wanted = {declared.operands[0].name: "shared", output.name: FRAGMENT}
+    if dict(declared.scopes) != wanted:
+        raise ComputeError(
+            explain(asked, f"scopes={dict(declared.scopes)} is not {wanted}", "Leave it out.")
+        )
+    if declared.alignment:
+        why = f"alignment= is given, and rows start at multiples of {ROW} bytes"
+        raise ComputeError(explain(asked, why, "Leave it out."))
+
+
+def _holds_rows(load: MatrixLoad, count: int, size: int, along: int, dtype: str) -> bool:
+    """Return whether threads hold the elements of each row as the instruction gives them."""
+    each, unit = REGISTER // size, ROW // size
+    row, element = np.indices((ROWS * count, unit))
+    start = load.fragment.element(*load.row(row, dtype))
+    if load.transposed:
+        lane = element * (WARP // ROWS) + row % ROWS // each
+        register = row // ROWS * each + row % each
+    else:
+        lane = row % ROWS * (WARP // ROWS) + element // each
+        register = row // ROWS * each + element % each
+    own = load.fragment.element(lane, register)
+    return all(
+        np.array_equal(at, first + element * (dim == along))
+        for dim, (at, first) in enumerate(zip(own, start))
+    )

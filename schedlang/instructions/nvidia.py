@@ -1,7 +1,7 @@
 """Products of NVIDIA's GPUs, as PTX: ``dp4a`` of a thread, and ``mma`` of the 32 threads of a warp.
 
-Source: NVIDIA, "PTX ISA", "Integer Arithmetic Instructions: dp4a" and "Warp Level Matrix
-Multiply-Accumulate Instructions: mma".
+``ldmatrix`` loads the operands of ``mma``. Source: NVIDIA, "PTX ISA", "Integer Arithmetic
+Instructions: dp4a" and "Warp Level Matrix Multiply-Accumulate Instructions: mma", "ldmatrix".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from schedlang.compute.tensor import placeholder
 from schedlang.expr.dtypes import itemsize
 from schedlang.instructions.declaration import Instruction, instruction
 from schedlang.instructions.emission import Assembly
-from schedlang.instructions.fragments import REGISTER, Digit, Fragment, WarpAssembly
+from schedlang.instructions.fragments import REGISTER, Digit, Fragment, MatrixLoad, WarpAssembly
 from schedlang.instructions.x86 import dot
 
 
@@ -91,3 +91,50 @@ mma_bf16 = _product("mma_bf16", 16, "bfloat16", "float32", _ANY_ORDER)
 mma_tf32 = _product("mma_tf32", 8, "float32", "float32", _TF32)
 mma_s8 = _product("mma_s8", 32, "int8", "int32")
 mma_u8 = _product("mma_u8", 32, "uint8", "int32")
+
+
+def _load(count: int, dtype: str, transposed: bool = False) -> Instruction:
+    """Return the load of ``count`` matrices: 1 and 2 of ``b`` of a product, 4 of its ``a``.
+
+    Rows in shared memory run along the terms of the product; ``transposed`` ones along the rows of
+    ``a``, or the columns of ``b``.
+    """
+    each = REGISTER // itemsize(dtype)
+    inside, pair = Digit("register", 1, each, 0, 1), Digit("lane", 1, 4, 0, each)
+    halves = (Digit("register", each, 2, 0, 4 * each),) * (count > 1)
+    terms, own = (inside, pair, *halves), Digit("lane", 4, 8, 1, 1)
+    shape = 4 * each * min(count, 2), 8
+    if count == 4:
+        # a has its terms along the last dimension, and two more matrices
+        first, last = Digit("register", each, 2, 0, 8), halves[0]._replace(step=2 * each)
+        terms = tuple(d._replace(dim=1) for d in (inside, pair, last))
+        shape, own = (16, 8 * each), Digit("lane", 4, 8, 0, 1)
+        terms = (first, *terms)
+    rows_along = (1 if count == 4 else 0) ^ transposed
+    s = placeholder(shape if rows_along else shape[::-1], dtype, name="s")
+    c = compute(shape, lambda i, j: s[i, j] if rows_along else s[j, i], name="c")
+    name = f"ldmatrix_x{count}{'_trans' * transposed}_{_TYPES[dtype]}"
+    return instruction(
+        name, c, needs=["sm_80"],
+        emit={"cuda": MatrixLoad(Fragment("c", shape, (own, *terms)), transposed)},
+    )  # fmt: skip
+
+
+ldmatrix_x1_f16 = _load(1, "float16")
+ldmatrix_x2_f16 = _load(2, "float16")
+ldmatrix_x4_f16 = _load(4, "float16")
+ldmatrix_x1_trans_f16 = _load(1, "float16", True)
+ldmatrix_x2_trans_f16 = _load(2, "float16", True)
+ldmatrix_x4_trans_f16 = _load(4, "float16", True)
+ldmatrix_x1_bf16 = _load(1, "bfloat16")
+ldmatrix_x2_bf16 = _load(2, "bfloat16")
+ldmatrix_x4_bf16 = _load(4, "bfloat16")
+ldmatrix_x1_trans_bf16 = _load(1, "bfloat16", True)
+ldmatrix_x2_trans_bf16 = _load(2, "bfloat16", True)
+ldmatrix_x4_trans_bf16 = _load(4, "bfloat16", True)
+ldmatrix_x2_tf32 = _load(2, "float32")
+ldmatrix_x4_tf32 = _load(4, "float32")
+ldmatrix_x2_s8 = _load(2, "int8")
+ldmatrix_x4_s8 = _load(4, "int8")
+ldmatrix_x2_u8 = _load(2, "uint8")
+ldmatrix_x4_u8 = _load(4, "uint8")

@@ -34,8 +34,9 @@ NAMES = tuple(sorted({*_OTHERS, *INTRINSICS}))
 # intrinsics of GPU kernels alone, and intrinsics of CPU kernels alone
 GPU_ONLY = (
     "atomic_add", "atomic_maximum", "atomic_minimum", "atomic_multiply", "commit_copies",
-    "copy_async", "exchange", "multiply_fragments", "unrolled", "vload_aligned",
-    "vload_aligned_half", "vstore_aligned", "vstore_aligned_half", "wait_copies",
+    "copy_async", "exchange", "load_matrix", "load_matrix_transposed", "multiply_fragments",
+    "unrolled", "vload_aligned", "vload_aligned_half", "vstore_aligned", "vstore_aligned_half",
+    "wait_copies",
 )  # fmt: skip
 CPU_ONLY = (
     "apart", "arena_array", "flush_denormals", "heap_array",

@@ -7,6 +7,7 @@ from typing import Optional
 
 from schedlang.expr.nodes import Call, Expr
 from schedlang.instructions.declaration import Instruction, ValueEmission
+from schedlang.instructions.fragments import MatrixLoad
 from schedlang.ir.nodes import Load
 
 
@@ -30,3 +31,8 @@ class Instructed(Call):
 
     instruction: Optional[Instruction] = None
     emission: Optional[ValueEmission] = None
+
+    @property
+    def loads_matrices(self) -> bool:
+        """True if its operand is the row of shared memory whose address the lane gives."""
+        return isinstance(self.emission, MatrixLoad)

@@ -22,8 +22,7 @@ from schedlang.instructions.declaration import MEMORY, Instruction
 from schedlang.instructions.emission import MemoryFunction
 from schedlang.ir.nodes import Block, Buffer, For, Load, Note, Stmt, Store
 from schedlang.ir.offsets import flat
-from schedlang.ir.printer import INDENT
-from schedlang.ir.tile_starts import astray, elements_between
+from schedlang.ir.tile_starts import astray, elements_between, row_fault
 
 ONE = Lin.of(1)
 COMMUTATIVE = ("+", "*", "&", "|", "^")
@@ -355,7 +354,8 @@ class _Comparison:
             self._fail(f"{ours.buffer.name} is {ours.dtype}, and {tensor.name} is {tensor.dtype}")
             return None
         if self.declared.has_strides:
-            tile = self.strided(ours.buffer, ours.indices, tensor, theirs.indices)
+            tile_of = self.in_rows if self.declared.loads_matrices else self.strided
+            tile = tile_of(ours.buffer, ours.indices, tensor, theirs.indices)
             return None if tile is None else self._bound(tensor, tile, bound)
         own = flat(ours.buffer, ours.indices)
         first = own - self._offset(theirs)
@@ -422,6 +422,17 @@ class _Comparison:
             return None
         return _origin(buffer, indices, self.inside, tuple(strides))
 
+    def in_rows(
+        self, buffer: Buffer, indices: Sequence[Expr], tensor: Tensor, axes: Sequence[Expr]
+    ) -> Operand | None:
+        """Return the tile of ``buffer`` whose rows, along the last of ``axes``, a warp loads."""
+        assert isinstance(axes[-1], Axis)
+        fault = row_fault(self.declared.name, buffer, indices, self.axes[axes[-1]])
+        if fault is not None:
+            self.reason = self.reason or Mismatch(*fault)
+            return None
+        return _origin(buffer, indices, self.inside, ())
+
     def _offset(self, read: Read) -> Lin:
         """Return the place of an element of an operand, over the axes of the nest."""
         total, step = Lin.of(0), 1
@@ -436,8 +447,11 @@ class _Comparison:
         return total
 
     def _fail(self, why: str) -> None:
+        # only messages load it
+        from schedlang.ir.instruction_text import formula
+
         text = f"it does not compute what {self.declared.name} does: {why}"
-        self.reason = self.reason or Mismatch(text, f"It is {_formula(self.declared)}.")
+        self.reason = self.reason or Mismatch(text, f"It is {formula(self.declared)}.")
 
 
 def packed_strides(tensor: Tensor) -> tuple[Lin, ...]:
@@ -459,21 +473,6 @@ def _same_operation(ours: Expr, theirs: Expr) -> bool:
     if isinstance(ours, Call) and isinstance(theirs, Call):
         return ours.fn == theirs.fn
     return isinstance(ours, (Cast, Select))
-
-
-def _formula(declared: Instruction) -> str:
-    op = declared.op
-    lanes = ", ".join(a.name for a in op.axis)
-    how = "+=" if declared.accumulates else "="
-    return f"{declared.output.name}[{lanes}] {how} {op.body[0]}"
-
-
-def declared_nest(declared: Instruction) -> str:
-    """Return the loops of a declaration as lines, with what it computes in them."""
-    lines = [repr(declared).strip("<>").replace("Instruction ", "", 1)]
-    for depth, axis in enumerate((*declared.op.axis, *declared.op.reduce_axis), 1):
-        lines.append(f"{INDENT * depth}for {axis.name} in 0..{axis.extent}:")
-    return "\n".join([*lines, INDENT * len(lines) + _formula(declared)])
 
 
 def _coefficients(offset: Lin, axes: Sequence[Axis]) -> dict[Axis, int | None]:

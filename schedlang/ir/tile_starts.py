@@ -1,15 +1,20 @@
 """Proofs that tiles start where instructions need them: at multiples of some bytes.
 
 Arrays that a kernel allocates start on cache lines, and no instruction may ask for more. So what is
-left to prove is the start of a tile in its array.
+left to prove is the start of a tile in its array. What ``ldmatrix`` loads starts so in each row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from schedlang.expr.dtypes import itemsize
-from schedlang.expr.nodes import Axis
-from schedlang.index.linear import Lin, Product, to_expr
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.index.digits import step
+from schedlang.index.linear import ZERO, Lin, Product, to_expr
+from schedlang.instructions.fragments import ROW
 from schedlang.ir.nodes import Buffer
+from schedlang.ir.offsets import flat
 
 
 def astray(buffer: Buffer, first: Lin, alignment: int) -> str:
@@ -29,6 +34,34 @@ def astray(buffer: Buffer, first: Lin, alignment: int) -> str:
         if count % elements_between(buffer, alignment):
             return _distance(product, count, size)
     return ""
+
+
+def row_fault(
+    name: str, buffer: Buffer, indices: Sequence[Expr], along: Axis
+) -> tuple[str, str] | None:
+    """Return why elements of ``buffer`` along an axis are not rows of 16 bytes, and what to do.
+
+    ``name`` is the instruction's. A swizzle may move rows, but neither divide nor reorder them.
+    """
+    assert isinstance(along.extent, int)
+    unit = ROW // itemsize(buffer.dtype)
+    row, within = Axis("row", along.extent // unit), Axis("within", unit)
+    offset = flat(buffer, indices, {along: Lin.of(row) * unit + Lin.of(within)})
+    if step(offset, within) != 1:
+        return (
+            f"the {unit} elements of a row of {buffer.name} along {along.name} are not adjacent, "
+            f"and {name} loads rows of {ROW} bytes",
+            "Use the form with _trans for rows along the other loop, or let a swizzle move whole "
+            f"rows: its last index is j % {unit}.",
+        )
+    if distance := astray(buffer, offset.substitute({within: ZERO}), ROW):
+        return (
+            f"rows of {buffer.name} start {distance}, and {name} loads them at multiples of {ROW} "
+            "bytes",
+            f"Split by multiples of {unit} elements, or pad rows to such a multiple by "
+            "storage_align.",
+        )
+    return None
 
 
 def elements_between(buffer: Buffer, alignment: int) -> int:

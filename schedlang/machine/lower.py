@@ -149,7 +149,7 @@ def machine_kernels(
     nest, selected = program.nest, []
     for launch in program.launches:
         constant = _constant(launch)
-        own = replace(launch, body=in_registers(launch.body))
+        own = replace(launch, body=in_registers(launch))
         body = _kernel_loops(nest, own, constant, target)
         kernel = select_gpu(nest, own, body, constant, names, target, public)
         selected.append(replace(kernel, launch=launch))

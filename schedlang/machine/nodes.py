@@ -205,8 +205,7 @@ class Load(Operation):
     vector in another ``order``, ``vload_columns`` several vectors at once (lane ``l`` of vector
     ``k`` is at ``at + l*step + k``), and ``vgather`` the elements at a vector ``at`` of offsets.
     A ``raw`` load is one of the bits of short floats. Lanes outside the ``mask`` are 0; they are
-    not read. ``vload_if`` returns ``other`` unless the
-    scalar ``mask`` holds.
+    not read. ``vload_if`` returns ``other`` unless the scalar ``mask`` holds.
     """
 
     OPERANDS = ("at", "mask", "order", "other")
@@ -410,12 +409,13 @@ class Hint(Statement):
 
 
 @dataclass(frozen=True, eq=False)
-class AsyncCopy(Statement):
-    """An asynchronous copy of ``count`` adjacent elements of global to shared memory."""
+class SharedCopy(Statement):
+    """A copy of ``count`` elements to or from shared memory, by the intrinsic ``how``."""
 
     VALUES = ("at", "start")
     ARRAYS = ("array", "source")
 
+    how: str
     array: Array
     at: Value
     source: Array
@@ -484,7 +484,7 @@ class Run(Statement):
 
 
 Stmt = Union[
-    Let, Store, For, If, Alloc, View, Prefetch, Hint, AsyncCopy, Barrier, Thread, Invoke, Run
+    Let, Store, For, If, Alloc, View, Prefetch, Hint, SharedCopy, Barrier, Thread, Invoke, Run
 ]
 Body = tuple[Stmt, ...]
 

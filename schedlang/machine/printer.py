@@ -9,7 +9,6 @@ from typing import NamedTuple, Optional
 from schedlang.machine.nodes import (
     Alloc,
     Array,
-    AsyncCopy,
     Barrier,
     Body,
     For,
@@ -21,6 +20,7 @@ from schedlang.machine.nodes import (
     Prefetch,
     Reg,
     Run,
+    SharedCopy,
     Stmt,
     Store,
     Thread,
@@ -113,9 +113,9 @@ def _line(stmt: Stmt, known: dict[str, str]) -> str:
         return f"{stmt.function}({', '.join(arguments)}){_comment(stmt.note)}"
     if isinstance(stmt, Thread):
         return f"{stmt.reg.name}: {stmt.reg.type} = {stmt.tag}{_comment(stmt.note)}"
-    if isinstance(stmt, AsyncCopy):
+    if isinstance(stmt, SharedCopy):
         source = f"{stmt.source.name}, {_show(stmt.start)}"
-        return f"copy_async({stmt.array.name}, {_show(stmt.at)}, {source}, {stmt.count})"
+        return f"{stmt.how}({stmt.array.name}, {_show(stmt.at)}, {source}, {stmt.count})"
     assert isinstance(stmt, Barrier)
     return "barrier" if stmt.pending is None else f"wait_copies({stmt.pending}), barrier"
 

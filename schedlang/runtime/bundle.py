@@ -28,7 +28,8 @@ MODULES = (*SHARED, "cpu/clock", "cpu/conditional", "cpu/denormals", "cpu/extern
            "cpu/libm", "cpu/scaling", "cpu/tables", "cpu/vmath")  # fmt: skip
 DEVICE_PACKAGE = "schedlang.intrinsics.gpu"
 DEVICE_MODULES = (
-    *SHARED, "gpu/libdevice", "gpu/warp", "gpu/atomics", "gpu/copies", "gpu/products"
+    *SHARED, "gpu/libdevice", "gpu/warp", "gpu/atomics", "gpu/copies", "gpu/matrices",
+    "gpu/products",
 )  # fmt: skip
 # the constant of a module that names functions which are compiled like a kernel
 COMPILED = "COMPILED"

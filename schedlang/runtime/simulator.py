@@ -1,9 +1,9 @@
 """A simulator that runs emitted GPU source in plain Python: slow, but a debugger can stop in it.
 
 It runs the file that numba.cuda compiles. Each thread is a generator. It yields at
-``cuda.syncthreads()``, and goes on when all threads of its block have come there; ``exchange``
-and ``multiply_fragments`` yield, too. Lines keep their numbers, so that breakpoints in the file
-work.
+``cuda.syncthreads()``, and goes on when all threads of its block have come there; ``exchange``,
+``multiply_fragments`` and ``load_matrix`` yield, too. Lines keep their numbers, so that breakpoints
+in the file work.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def launcher(path: Path, instructions: Iterable[Instruction] = ()) -> Callable[.
     The ``instructions`` in it compute what they declare.
     """
     used = list(instructions)
-    of_warps = {str(d.emit["cuda"]): d for d in used if d.of_warp}
+    of_warps = {str(d.emit["cuda"]): d for d in used if d.of_warp and not d.loads_matrices}
     space = simulate_file(path, of_warps)
     space.update(_as_declared(d for d in used if not d.of_warp))
     return space["launch"]
@@ -81,7 +81,7 @@ def simulate_file(
     device = Device(of_warps)
     namespace: dict[str, Any] = {
         **imported, "inf": float("inf"), "nan": float("nan"), "np": np, "cuda": device,
-        "SimpleNamespace": SimpleNamespace, "Product": Product,
+        "SimpleNamespace": SimpleNamespace, "Product": Product, "Rows": Rows,
     }  # fmt: skip
     tree = ast.fix_missing_locations(_YieldInsert().visit(tree))
     exec(compile(tree, str(path), "exec"), namespace)
@@ -109,6 +109,10 @@ class _YieldInsert(ast.NodeTransformer):
         if name == "multiply_fragments":
             request = ast.Call(ast.Name("Product", ast.Load()), node.args, [])
             return ast.copy_location(ast.Yield(request), node)
+        if name in ("load_matrix", "load_matrix_transposed"):
+            transposed = ast.Constant(name != "load_matrix")
+            request = ast.Call(ast.Name("Rows", ast.Load()), [*node.args, transposed], [])
+            return ast.copy_location(ast.Yield(request), node)
         return node
 
 
@@ -121,6 +125,18 @@ class Product:
 
     mnemonic: str
     operands: tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The request of a thread: its part of matrices, and the start of the row that it gives."""
+
+    into: np.ndarray
+    at: int
+    source: np.ndarray
+    start: int
+    count: int
+    transposed: bool
 
 
 class Device:
@@ -213,6 +229,8 @@ class Kernel:
                 answers = _exchanged(requests)
             elif kinds == {Product}:
                 answers = _multiplied(requests, device.of_warps)
+            elif kinds == {Rows}:
+                answers = _loaded(requests)
             else:
                 answers = [None] * len(threads)
 
@@ -239,6 +257,24 @@ def _multiplied(
         result = declared_value(declared, tiles)
         answers += list(result[_holders(emission.fragments[0])])
     return answers
+
+
+def _loaded(requests: Sequence[Rows]) -> list[None]:
+    """Give each thread its part of the matrices that its warp loads, as PTX ISA draws it."""
+    unit = 16 // requests[0].source.itemsize
+    each = 4 // requests[0].source.itemsize
+    for first in range(0, len(requests), WARP):
+        warp = requests[first : first + WARP]
+        for lane, own in enumerate(warp):
+            for place in range(own.count):
+                matrix, part = divmod(place, each)
+                row, column = lane // 4, lane % 4 * each + part
+                if own.transposed:
+                    row, column = column, row
+                start = warp[8 * matrix + row].start
+                twins.aligned(start, unit)
+                own.into[own.at + place] = own.source[start + column]
+    return [None] * len(requests)
 
 
 def _holders(fragment: Fragment) -> tuple[np.ndarray, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedlang.expr.nodes import Axis
-from schedlang.ir.instruction_match import Mismatch, declared_nest, match
+from schedlang.ir.instruction_match import Mismatch, match
 from schedlang.ir.nodes import For, walk
 from schedlang.lowering.instructions import computes, movable
 from schedlang.lowering.lower import lower_state
@@ -25,6 +25,9 @@ def check_instruction(before: State, after: State, name: str, axis: Axis) -> Non
     for loop in tensorized:
         result = match(loop, chosen, movable(after))
         if isinstance(result, Mismatch):
+            # only messages load it
+            from schedlang.ir.instruction_text import declared_nest
+
             refuse(result.why, result.hint, before, axis, declared_nest(chosen))
     if not tensorized and computes(nest.body, after.stages[name]):
         if chosen.of_warp:

@@ -214,6 +214,8 @@ def _by_a_warp(
     """Return the kernel of an instruction on fragments, with one warp."""
     result = s.cache_write(tiled, FRAGMENT)
     assert isinstance(result, Tensor)
+    if declared.loads_matrices:
+        return _by_loads(declared, tiled, result, inputs, kind, s)
     fragments = [s.cache_read(given, FRAGMENT, [result]) for given in inputs]
     warp = s[tiled].fuse()
     s[tiled].reorder(warp, *tiled.op.axis)
@@ -224,6 +226,26 @@ def _by_a_warp(
     for fragment in fragments:
         s[fragment].compute_at(s[result], tile)
     s[result].tensorize(s[result].op.axis[0], declared)
+    return build(s, [*inputs, tiled], target=_target(declared, kind))
+
+
+def _by_loads(
+    declared: Instruction,
+    tiled: Tensor,
+    result: Tensor,
+    inputs: Sequence[Tensor],
+    kind: str,
+    s: Schedule,
+) -> Any:
+    """Return the kernel of a load of matrices, with a warp of one block for each tile."""
+    (shared,) = (s.cache_read(given, "shared", [result]) for given in inputs)
+    tile = s[tiled].op.axis[0]
+    s[tiled].bind(tile, "blockIdx.x")
+    for stage in (s[shared], s[result]):
+        stage.compute_at(s[tiled], tile)
+    _, lane = s[shared].split(s[shared].fuse(*s[shared].op.axis), factor=32)
+    s[shared].bind(lane, "threadIdx.x")
+    s[result].tensorize(s[result].op.axis[1], declared)
     return build(s, [*inputs, tiled], target=_target(declared, kind))
 
 

@@ -9,6 +9,8 @@ compiled for the GPU. Functions of floats call NVIDIA's libdevice. GPU kernels a
     commit_copies()               end a group of such copies
     wait_copies(pending)          wait for all groups of this thread but the last ``pending``
     exchange(x, distance)         x of the thread of the warp whose number differs in that bit
+    load_matrix(A, at, B, start, count)  what a thread gets of matrices in shared memory, into A
+    load_matrix_transposed(A, at, B, start, count)  the same of transposed matrices
     multiply_fragments(mnemonic, (c, a, b))   c + a*b by an instruction of all threads of a warp
     unrolled()                    after a loop: unroll it
     vload_aligned(A, off, lanes)  vstore_aligned(A, off, v)   one access of up to 16 bytes: ``off``
@@ -37,6 +39,7 @@ from schedlang.intrinsics.gpu.atomics import (
 )
 from schedlang.intrinsics.gpu.copies import commit_copies, copy_async, wait_copies
 from schedlang.intrinsics.gpu.libdevice import *
+from schedlang.intrinsics.gpu.matrices import load_matrix, load_matrix_transposed
 from schedlang.intrinsics.gpu.products import multiply_fragments
 from schedlang.intrinsics.gpu.warp import (
     exchange,

@@ -1,7 +1,7 @@
 """The intrinsics of `schedlang.intrinsics.gpu` in NumPy, for GPU kernels in the simulator.
 
 Those that CPU kernels share come from `schedlang.intrinsics.twins`. The simulator itself has
-`exchange` and `multiply_fragments`.
+`exchange`, `multiply_fragments` and `load_matrix`.
 """
 
 # the compiled function of the same name has the docstring

@@ -10,19 +10,21 @@ from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Const, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.index.linear import Lin, to_expr
+from schedlang.instructions.fragments import MatrixLoad
+from schedlang.ir.instructed import Instructed, Tile
 from schedlang.ir.nodes import Buffer, Load
 from schedlang.ir.nodes import Store as StoreNode
 from schedlang.ir.offsets import lane_step
 from schedlang.ir.updates import as_plain_store
 from schedlang.machine.nodes import (
     INDEX,
-    AsyncCopy,
     Fn,
     Iota,
     Let,
     Num,
     Op,
     Reg,
+    SharedCopy,
     Store,
     Type,
     Value,
@@ -65,6 +67,9 @@ class Stores:
             return
         if store.asynchronous:
             self._copies(store, context)
+            return
+        if isinstance(store.values[0], Instructed) and store.values[0].loads_matrices:
+            self._load_matrices(store, context)
             return
         if store.reducer is not None:
             context = self._with_offsets(store, context)
@@ -126,9 +131,25 @@ class Stores:
             if count * itemsize(buffer.dtype) not in COPIED_BYTES:
                 raise no_wide_copy(buffer, count, "the hardware has no such copy")
             ends = [e.index(o, context, b, at) for o, (b, at) in zip(offsets, places)]
-            arrays = [e.array(b) for b, _ in places]
-            stmt = AsyncCopy(arrays[0], ends[0], arrays[1], ends[1], count, e.number)
-            e.emit(stmt)
+            array, source = (e.array(b) for b, _ in places)
+            e.emit(SharedCopy("copy_async", array, ends[0], source, ends[1], count, e.number))
+
+    def _load_matrices(self, store: StoreNode, context: Context) -> None:
+        """Build the load of matrices into adjacent registers."""
+        e, lanes, (value,), (buffer,) = self.evaluator, context.lanes, store.values, store.buffers
+        assert lanes is not None and isinstance(value, Instructed)
+        (tile,) = value.args
+        assert isinstance(tile, Tile) and isinstance(value.emission, MatrixLoad)
+        into = e.offset(buffer, store.indices, context)
+        row = e.offset(tile.buffer, tile.indices, context)
+        assert lane_step(into, lanes.axis) == 1, "the load fills adjacent registers"
+        first = into.substitute({lanes.axis: lanes.start})
+        assert all(n % tile.count == 0 for n in row.terms.values()), "rows are aligned"
+        at = e.index(first, context, buffer, store.indices)
+        start = e.index(row, context, tile.buffer, tile.indices)
+        how = f"load_matrix{'_transposed' * value.emission.transposed}"
+        array, source = e.array(buffer), e.array(tile.buffer)
+        e.emit(SharedCopy(how, array, at, source, start, lanes.count, e.number))
 
     def _named_places(self, store: StoreNode, context: Context) -> StoreNode:
         """Return ``store`` with registers for the indices that depend on data, evaluated once.
