@@ -142,6 +142,16 @@ def test_machine_code_uses_the_units(name: str, arch: str) -> None:
 
 @pytest.mark.slow
 @compiles
+@pytest.mark.parametrize("name", ["mma_s8", "mma_u8"])
+def test_bytes_stay_in_words(name: str) -> None:
+    s, args = product(64, 64, 128, name, (2, 4), (2, 2), transposed=True)
+    f = sl.build(s, args, target=sl.Target("cuda", arch="sm_80"))
+    # four bytes that are adjacent in memory are one register: none is packed from bytes
+    assert "IMMA." in f.sass and "PRMT" not in f.sass
+
+
+@pytest.mark.slow
+@compiles
 @pytest.mark.parametrize("name", NAMES)
 def test_random_operands_compile_alone(name: str) -> None:
     # what runs where there is a GPU

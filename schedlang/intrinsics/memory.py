@@ -89,28 +89,39 @@ def alignment_of(ty: types.Type, half: bool, whole: bool) -> int:
     return size_of(ty, half) * lanes
 
 
+def in_words(held: ir.Type) -> ir.Type:
+    """Return words of 32 bits for a vector of bytes, as a GPU's registers, else the type."""
+    if not isinstance(held, ir.VectorType) or held.element != ir.IntType(8):
+        return held
+    return ir.VectorType(I32, held.count // 4) if held.count % 4 == 0 else held
+
+
 def load_intrinsic(
     array: types.Type, ty: types.Type, half: bool, *rest: types.Type, whole: bool = False
 ) -> Any:
     """Return an intrinsic that loads `ty` at an offset; arguments of types `rest` are not used."""
-    align = alignment_of(ty, half, whole)
+    align, held = alignment_of(ty, half, whole), memory_type(ty, half)
+    accessed = in_words(held) if whole else held
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         ptr = pointer(context, builder, array, args[0], args[1])
-        ptr = builder.bitcast(ptr, memory_type(ty, half).as_pointer())
-        return from_memory(context, builder, builder.load(ptr, align=align), ty, half)
+        raw = builder.load(builder.bitcast(ptr, accessed.as_pointer()), align=align)
+        raw = raw if accessed == held else builder.bitcast(raw, held)
+        return from_memory(context, builder, raw, ty, half)
 
     return ty(array, types.intp, *rest), codegen
 
 
 def store_intrinsic(array: types.Type, ty: types.Type, half: bool, whole: bool = False) -> Any:
     """Return an intrinsic that stores `ty` at an offset."""
-    align = alignment_of(ty, half, whole)
+    align, held = alignment_of(ty, half, whole), memory_type(ty, half)
+    accessed = in_words(held) if whole else held
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         ptr = pointer(context, builder, array, args[0], args[1])
-        ptr = builder.bitcast(ptr, memory_type(ty, half).as_pointer())
-        builder.store(to_memory(builder, args[2], ty, half), ptr, align=align)
+        raw = to_memory(builder, args[2], ty, half)
+        raw = raw if accessed == held else builder.bitcast(raw, accessed)
+        builder.store(raw, builder.bitcast(ptr, accessed.as_pointer()), align=align)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, ty), codegen

@@ -140,7 +140,10 @@ def one_access(buffer: Buffer, first: Lin, count: int) -> bool:
 
     The access must have a width that the GPU offers, and be aligned to it; arrays are aligned.
     """
-    wide = 1 < count <= most_at_once(buffer.dtype) and count & (count - 1) == 0
+    # registers have no limit of elements
+    local = buffer.scope == "local"
+    most = WIDEST // itemsize(buffer.dtype) if local else most_at_once(buffer.dtype)
+    wide = 1 < count <= most and count & (count - 1) == 0
     return wide and all(coef % count == 0 for coef in first.terms.values())
 
 
