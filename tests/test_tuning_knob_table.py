@@ -79,8 +79,10 @@ def outputs() -> list[sl.Tensor]:
         return sl.sum(R8[i, v8].astype("int32") * V8[v8].astype("int32"), axis=v8)
 
     in_rows = sl.compute((64,), row_dot, name="V")
-    others = [integers, in_rows, columns, segments, blocked, counts, rows, recurrent(2048)[-1],
-              recurrence()["out"]]  # fmt: skip
+    G, g = sl.placeholder((1024, 512), name="G"), sl.reduce_axis(512, name="k")
+    gram = sl.compute((1024, 1024), lambda i, j: sl.sum(G[i, g] * G[j, g], axis=g), name="M")
+    others = [integers, in_rows, gram, columns, segments, blocked, counts, rows,
+              recurrent(2048)[-1], recurrence()["out"]]  # fmt: skip
     return [*kinds.values(), few, packed, product(512, 512, 512)[-1], product(2560, 2560, 2560)[-1],
             *others]  # fmt: skip
 

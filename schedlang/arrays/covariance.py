@@ -11,13 +11,18 @@ from schedlang.arrays.joining import concatenate
 from schedlang.arrays.reductions import total
 from schedlang.arrays.shapes import is_one
 from schedlang.arrays.shaping import diagonal, expand_dims, squeeze, transpose
-from schedlang.arrays.stages import tensor_of
-from schedlang.compute.tensor import Tensor
+from schedlang.arrays.stages import each, read, tensor_of
+from schedlang.compute.math import if_then_else
+from schedlang.compute.tensor import Extent, Tensor
 from schedlang.errors import ComputeError, ComputeTypeError
 from schedlang.expr import dtypes
-from schedlang.expr.nodes import Expr
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.calls import call
 from schedlang.language.construct import as_expr, binary, cast, const
+
+# the fewest variables, and observations, of which only half of the products are summed
+# 500 by 600 was measured to be 1.9 times as fast; nobody has measured the least
+LEAST_MIRRORED = 256
 
 
 def cov(
@@ -62,7 +67,22 @@ def cov(
     if dtypes.is_complex(kind):
         turned = array("conjugate", lambda v: call("conj", v), turned)
     products = spread @ turned
+    if weights is None and not dtypes.is_complex(kind):
+        products = _mirrored(products, X.shape[1])
     return squeeze(array("cov", _quotient, products, count))
+
+
+def _mirrored(products: Tensor, count: Extent) -> Tensor:
+    """Return a large symmetric matrix that needs only the sums up to the diagonal."""
+    extents = (*products.shape, count)
+    if not all(isinstance(n, int) and n >= LEAST_MIRRORED for n in extents):
+        return products
+
+    def element(i: Axis, j: Axis) -> Expr:
+        whole: Expr = if_then_else(j <= i, read(products, (i, j)), read(products, (j, i)))
+        return whole
+
+    return each("mirrored", products.shape, element)
 
 
 def _quotient(value: Expr, count: Expr) -> Expr:

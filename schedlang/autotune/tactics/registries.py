@@ -6,6 +6,7 @@ from schedlang.autotune.tactics.cpu import (
     blocked_product,
     blocked_reduction,
     elementwise,
+    gram_product,
     parallel_reduction,
     ragged_rows,
     register_tile,
@@ -34,6 +35,7 @@ CPU = Registry(
     (
         register_tile.TACTIC,
         blocked_product.TACTIC,
+        gram_product.TACTIC,
         blocked_reduction.TACTIC,
         vectorized_reduction.TACTIC,
         parallel_reduction.TACTIC,

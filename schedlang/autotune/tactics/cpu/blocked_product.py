@@ -57,6 +57,16 @@ def applies(stage: StageFacts, others: Applicable) -> bool:
 
 def is_large_product(stage: StageFacts) -> bool:
     """Return whether a stage at root is a product of two matrices of floats without short axes."""
+    if not has_long_axes(stage, SHORTEST) or not _operands(stage):
+        return False
+    return _rows(stage) >= LEAST_ROWS and _has_block_for_each_thread(stage)
+
+
+def has_long_axes(stage: StageFacts, shortest: int) -> bool:
+    """Return whether a stage at root sums floats of two data axes over one reduction axis.
+
+    Each axis has at least ``shortest`` bytes.
+    """
     if not stage.is_reduction or stage.attached is not None or stage.is_scan_step:
         return False
     axes = (*stage.op.axis, *stage.op.reduce_axis)
@@ -65,16 +75,13 @@ def is_large_product(stage: StageFacts) -> bool:
         return False
     if stage.tensor.dtype not in ("float32", "float64"):
         return False
-    size = itemsize(stage.tensor.dtype)
-    if min(stage.extents(axes)) * size < SHORTEST or not _operands(stage):
-        return False
-    return _rows(stage) >= LEAST_ROWS and _has_block_for_each_thread(stage)
+    return min(stage.extents(axes)) * itemsize(stage.tensor.dtype) >= shortest
 
 
 def _has_block_for_each_thread(stage: StageFacts) -> bool:
     """Return whether there are as many blocks as threads, which share nothing else."""
     lanes = VECTORS * stage.width
-    tiles = _tile_counts(stage, lanes, _step_counts(stage, lanes)[0])[0]
+    tiles = block_tile_counts(stage, lanes, _step_counts(stage, lanes)[0])[0]
     return stage.lengths[-1] // (tiles * lanes) >= stage.problem.threads
 
 
@@ -106,16 +113,16 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     lanes = VECTORS * stage.width
     rows = _rows(stage)
     steps = knobs.choice(f"{stage.name}.block_steps", _step_counts(stage, lanes))
-    tiles = knobs.choice(f"{stage.name}.block_tiles", _tile_counts(stage, lanes, steps))
+    tiles = knobs.choice(f"{stage.name}.block_tiles", block_tile_counts(stage, lanes, steps))
     packed_rows, packed_lanes = (
         s.cache_read(read.tensor, "global", [tensor]) for read in (row_read, lane_read)
     )
-    over, within = s[tensor].split(step, factor=steps, tail=_tail(stage, step, steps))
-    outer, tile_row = s[tensor].split(row, factor=rows, tail=_tail(stage, row, rows))
+    over, within = s[tensor].split(step, factor=steps, tail=tail_of(stage, step, steps))
+    outer, tile_row = s[tensor].split(row, factor=rows, tail=tail_of(stage, row, rows))
     length = tiles * lanes
-    block, rest = s[tensor].split(lane, factor=length, tail=_tail(stage, lane, length))
+    block, rest = s[tensor].split(lane, factor=length, tail=tail_of(stage, lane, length))
     # a last block of fewer lanes may end in part of a tile
-    inner, vectors = s[tensor].split(rest, factor=lanes, tail=_tail(stage, lane, lanes))
+    inner, vectors = s[tensor].split(rest, factor=lanes, tail=tail_of(stage, lane, lanes))
     in_order(s, tensor, [block, over, outer, inner, within, tile_row, vectors])
     s[tensor].unroll(tile_row)
     s[tensor].vectorize(vectors)
@@ -128,7 +135,8 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     return Scheduled(frozenset({tensor, packed_rows, packed_lanes}))
 
 
-def _tail(stage: StageFacts, axis: Axis, factor: int) -> str:
+def tail_of(stage: StageFacts, axis: Axis, factor: int) -> str:
+    """Return the tail of a split of an axis: cut off unless there is none."""
     return "cut" if stage.extents([axis])[0] % factor else "auto"
 
 
@@ -141,7 +149,7 @@ def _step_counts(stage: StageFacts, lanes: int) -> list[int]:
     return whole[:2] or [most]
 
 
-def _tile_counts(stage: StageFacts, lanes: int, steps: int) -> list[int]:
+def block_tile_counts(stage: StageFacts, lanes: int, steps: int) -> list[int]:
     """Return numbers of tiles of a block that fits the second cache, the best one first.
 
     Blocks should be large, divide among the threads, and leave few lanes over.
@@ -180,20 +188,21 @@ def _pack(s: Schedule, read: Access, packed: Tensor, axis: Axis, size: int, in_b
     s[packed].vectorize(lane)
 
 
+KNOBS = (
+    Knob(
+        "C.block_steps",
+        "numbers that fit the first cache",
+        "the reduction steps of a block",
+        Moves(rank=18),
+    ),
+    Knob(
+        "C.block_tiles",
+        "numbers that fit the second cache",
+        "the tiles of a block along the lanes",
+        Moves(rank=19),
+    ),
+)
 TACTIC = Tactic(
     "blocks", "copy blocks of both operands of a large product, which stay in the caches",
-    applies, apply,
-    knobs=(
-        Knob(
-            "C.block_steps", "numbers that fit the first cache",
-            "the reduction steps of a block",
-            Moves(rank=18),
-        ),
-        Knob(
-            "C.block_tiles", "numbers that fit the second cache",
-            "the tiles of a block along the lanes",
-            Moves(rank=19),
-        ),
-    ),
-    alone=True,
+    applies, apply, knobs=KNOBS, alone=True,
 )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from schedlang.autotune.knobs import Knobs
 from schedlang.autotune.tactics.cpu.blocked_product import is_large_product
+from schedlang.autotune.tactics.cpu.gram_product import is_large_gram_product
 from schedlang.autotune.tactics.cpu.ragged_rows import has_read_ends
 from schedlang.autotune.tactics.cpu.register_tile import compute_tiles
 from schedlang.autotune.tactics.cpu.tile_sizes import lane_axes
@@ -21,7 +22,9 @@ def fits(reader: StageFacts, reduction: StageFacts, last: int) -> bool:
     same = reader.time_axes == reduction.time_axes
     # the ranges of several results would become one box, and the sums of a large product wait in
     # memory between blocks of its steps
-    apart = has_read_ends(reduction) or is_large_product(reduction)
+    apart = has_read_ends(reduction) or any(
+        large(reduction) for large in (is_large_product, is_large_gram_product)
+    )
     return same and not apart and not reader.is_scan_step and bool(lane_axes(reduction, last))
 
 

@@ -94,7 +94,7 @@ def pack(
     panel, lane = s[packed].split(axes[dimension], factor=lanes)
     rows, front = [axes[d] for d in inner], [*(axes[d] for d in outer), panel]
     together = []
-    contiguous = _contiguous(stage, axes[dimension])
+    contiguous = is_contiguous(stage, axes[dimension])
     if contiguous:
         along = [p for p, a in place.along.items() if a is axis]
         most = min(MOST_PANELS, ROW_BYTES // (lanes * itemsize(packed.dtype)))
@@ -104,7 +104,7 @@ def pack(
             together = [neighbour]
     fixed = all(isinstance(axis.extent, int) for axis in rows)
     long = [a for a in rows if a.extent != 1] if fixed and not contiguous else []
-    transposed = bool(long) and _contiguous(stage, long[-1])
+    transposed = bool(long) and is_contiguous(stage, long[-1])
     if steps is not None:
         at = inner.index(stepped)
         before = [*front, *rows[:at]]
@@ -141,7 +141,7 @@ def _side_by_side(
     s[stage.tensor].unroll(step)
 
 
-def _contiguous(packed: StageFacts, axis: Axis) -> bool:
+def is_contiguous(packed: StageFacts, axis: Axis) -> bool:
     """Return whether the source of a copy is contiguous along ``axis``."""
     return any(read.contiguous(axis) for read in packed.reads)
 
