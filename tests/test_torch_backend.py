@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.errors import CallTypeError
+from schedlang.errors import BuildError, CallTypeError
 from schedlang.torch.backend import Backend, _is_copy, compile_graph
 
 torch = pytest.importorskip("torch", reason="compiles models of PyTorch: the extra torch")
@@ -308,6 +308,14 @@ def test_options_that_are_refused() -> None:
         Backend(reprot=print)
     with pytest.raises(CallTypeError, match=r"report=True of the backend .* such as print"):
         Backend(report=True)
+    with pytest.raises(BuildError, match="unknown target 'cud'"):
+        Backend(target="cud")
+    with pytest.raises(BuildError, match="this target runs kernels, and no networks"):
+        Backend(target="opencl")
+    with pytest.raises(BuildError, match="compiler='gcc' for target='python'"):
+        Backend(target="python", compiler="gcc")
+    with pytest.raises(BuildError, match="the backend schedlang.*progress=3"):
+        Backend(progress=3)
     with pytest.raises(CallTypeError, match="has no mode 'max-autotune'"):
         compile_graph(None, (), mode="max-autotune")
 

@@ -118,15 +118,7 @@ def network(
     model = model_of(outputs, params)
     check_outputs(model.outputs, model.inputs)
     name = check_name(name, "a network")
-    where = or_emulator(Target.of(target))
-    if not where.facts.network_backend:
-        raise BuildError(
-            explain(
-                f'sl.network(..., target="{where.kind}")',
-                "this target runs kernels, and no networks",
-                'Build the network for target="cpu" or "cuda", or its kernels by sl.build.',
-            )
-        )
+    where = target_of_network(target, compiler)
     if where.facts.binds_threads:
         refuse_extern(
             operations(model.outputs),
@@ -151,6 +143,25 @@ def network(
         with working(f"network {name}", progress):
             asked = with_parts(asked)
     return Network(asked, compile, progress)
+
+
+def target_of_network(target: TargetLike | None, compiler: str) -> Target:
+    """Return the target that a network is for.
+
+    Raise :class:`~schedlang.errors.BuildError` for an unknown target, for a target without
+    networks, and for a compiler that the target lacks.
+    """
+    where = or_emulator(Target.of(target))
+    if not where.facts.network_backend:
+        raise BuildError(
+            explain(
+                f'sl.network(..., target="{where.kind}")',
+                "this target runs kernels, and no networks",
+                'Build the network for target="cpu" or "cuda", or its kernels by sl.build.',
+            )
+        )
+    where.facts.compiler_named(compiler)
+    return where
 
 
 def _is_known(network: Compiled) -> bool:

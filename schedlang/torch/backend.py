@@ -9,7 +9,8 @@ from typing import Any
 
 from schedlang.errors import CallTypeError, SchedlangError, nearest
 from schedlang.frontend.torch.module import from_torch
-from schedlang.networks.entry import network
+from schedlang.markup.progress import check_setting
+from schedlang.networks.entry import network, target_of_network
 from schedlang.torch.graphs import Bound, bound, is_weight, number_among, shared_output
 from schedlang.torch.parts import divided
 from schedlang.torch.report import GraphReport
@@ -40,7 +41,9 @@ class Backend:
     ``torch.compiler.reset()`` after them.
 
     ``target`` and ``options`` are arguments of :func:`schedlang.network`. Raises
-    :class:`~schedlang.errors.CallTypeError` for other options.
+    :class:`~schedlang.errors.CallTypeError` for other options, and
+    :class:`~schedlang.errors.BuildError` for a target that is unknown or runs no networks, and for
+    a compiler that it lacks.
 
     >>> import schedlang as sl
     >>> backend = sl.torch.Backend()
@@ -70,6 +73,9 @@ class Backend:
                 f"the option report={report!r} of the backend schedlang is not a function of text; "
                 "give one, such as print"
             )
+        # a graph whose network is refused is left to PyTorch, which would hide these
+        target_of_network(options.get("target"), options.get("compiler", ""))
+        check_setting("the backend schedlang", options.get("progress"))
         self._tell = report
         self._options = options
         self.graphs: list[CompiledGraph] = []
