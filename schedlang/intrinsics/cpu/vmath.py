@@ -187,16 +187,14 @@ def tanh_single(x: Any) -> Any:
 def sigmoid_single(x: Any) -> Any:
     """Return 1 / (1 + exp(-x)), or exp(x) / (1 + exp(x)) if x < 0, so that exp never overflows.
 
-    The quotient is corrected by the rounding error of 1 + exp (Dekker, "A floating-point technique
-    for extending the available precision", 1971).
+    The quotient is corrected by what is left of the division by 1 + exp before that sum is rounded.
     """
     e = exp(-absolute(x))
     top = select(x < ZERO, e, ONE)
-    bottom = ONE + e
-    lost = e - (bottom - ONE)
-    inverse = ONE / bottom
+    inverse = ONE / (ONE + e)
     quotient = top * inverse
-    rest = fma(-quotient, lost, fma(-quotient, bottom, top))
+    # the difference is exact, as the quotient is at least half of the top
+    rest = fma(-quotient, e, top - quotient)
     return fma(rest, inverse, quotient)
 
 
