@@ -174,6 +174,70 @@ def test_cpp_includes_the_header(tmp_path: Path) -> None:
     assert subprocess.run([str(tmp_path / "run")]).returncode == 0
 
 
+GUIDE = Path(__file__).parent.parent / "docs" / "guides" / "deploying.md"
+# what the guide leaves to the reader: functions of a host, and tensors
+AROUND = """
+#include <stdio.h>
+#include <stdlib.h>
+#include "matmul.h"
+static float x[512 * 256], y[256 * 512], z[512 * 512];
+static int calls;
+static void *my_allocate(void *data, size_t bytes) { (void)data; return malloc(bytes); }
+static void my_release(void *data, void *memory) { (void)data; free(memory); }
+static void my_parallel_for(void *data, int64_t start, int64_t stop,
+                            void (*body)(void *, int64_t), void *task) {
+  for (; start < stop; start++, ++*(int *)data) body(task, start);
+}
+static DLTensor of(void *data, int64_t *shape) {
+  DLTensor tensor = {0};
+  tensor.data = data, tensor.device.device_type = 1, tensor.ndim = 2, tensor.shape = shape;
+  tensor.dtype.code = 2, tensor.dtype.bits = 32, tensor.dtype.lanes = 1;
+  return tensor;
+}
+static int with_host(const float *a, const float *b, float *c) {
+  int *my_data = &calls;
+%s  return code;
+}
+static int with_tensors(DLTensor a, DLTensor b, DLTensor c) {
+%s  return code;
+}
+int main(void) {
+  int64_t first[] = {512, 256}, second[] = {256, 512}, third[] = {512, 512};
+  for (int k = 0; k < 512 * 256; k++) x[k] = y[k] = 1;
+  int code = with_host(x, y, z);
+  printf("%%d %%d %%g\\n", code, calls, z[9]);
+  code = with_tensors(of(x, first), of(y, second), of(z, third));
+  printf("%%d %%g\\n", code, z[512 * 512 - 1]);
+  DLTensor wrong = of(y, second);
+  wrong.dtype.code = 0;
+  return !with_tensors(of(x, first), wrong, of(z, third));
+}
+"""
+
+
+@pytest.mark.slow
+def test_the_blocks_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program of the guide, its command, and the calls of its next two sections."""
+    monkeypatch.chdir(tmp_path)
+    text = GUIDE.read_text(encoding="utf-8").split("\n## Back into Python\n")[0]
+    of = {kind: re.findall(rf"^```{kind}\n(.*?)^```", text, re.M | re.S)
+          for kind in ("python", "c", "sh")}  # fmt: skip
+    (schedule,), (program, host, tensors), (command,) = of.values()
+    exec(schedule, {})
+    # the guide's word for the system's compiler, without a warning
+    (tmp_path / "cc").symlink_to(str(shutil.which(COMPILER or "cc")))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+    def printed(source: str) -> str:
+        (tmp_path / "main.c").write_text(source)
+        ran = subprocess.run(f"{command.strip()} && ./a.out", shell=True, capture_output=True)
+        assert ran.returncode == 0 and not ran.stderr, ran.stderr
+        return ran.stdout.decode()
+
+    assert printed(program) == ""
+    assert printed(AROUND % (host, tensors)) == "0 128 256\n0 256\nB is not of dtype float32\n"
+
+
 def test_symbolic_sizes_are_parameters(tmp_path: Path) -> None:
     n, m = sl.var("n"), sl.var("m")
     A = sl.placeholder((n, m), name="A")

@@ -1,4 +1,5 @@
-/* DLTensor, by the header of DLPack where the compiler finds it. */
+/* DLTensor, by the header of DLPack where the compiler finds it. Include another copy of that header,
+   such as PyTorch's, before this one. */
 
 #if defined(__has_include)
 #if __has_include(<dlpack/dlpack.h>)
