@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import schedlang as sl
-from schedlang.errors import BuildError, CallTypeError
+from schedlang.errors import BuildError, CallTypeError, TuningError
 from schedlang.torch.backend import Backend, _is_copy, compile_graph
 
 torch = pytest.importorskip("torch", reason="compiles models of PyTorch: the extra torch")
@@ -344,6 +344,12 @@ def test_options_by_name() -> None:
     # PyTorch's number of the model, and of its compilation
     numbers = [re.match(r"graph (\d+)/(\d+), 4 operators: 1 network", r) for r in reports]
     assert [n and n[2] for n in numbers] == ["0", "1"]
+    # whole, and in parts
+    for model, given in ((module, x), (Divided().eval(), torch.rand(5, 4))):
+        torch._dynamo.reset()
+        run = torch.compile(model, backend=Backend(target="python", database=3))
+        with torch.no_grad(), pytest.raises(TuningError, match="database=3"):
+            run(given)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any
 
-from schedlang.errors import CallTypeError, SchedlangError, nearest
+from schedlang.errors import CallTypeError, SchedlangError, TuningError, nearest
 from schedlang.frontend.torch.module import from_torch
 from schedlang.markup.progress import check_setting
 from schedlang.networks.entry import network, target_of_network
@@ -203,6 +203,9 @@ class CompiledGraph:
             imported = from_torch(own.module, tuple(inputs), dynamic_shapes=dynamic)
             net = network(imported, name="graph", **self.options)
             return Whole(net), GraphReport(self.name, len(names), [names], sizes=sizes)
+        except TuningError:
+            # of the database, an option of the user's
+            raise
         except SchedlangError:
             return divided(self.name, own.module, tuple(inputs), dynamic, self.options)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from schedlang.errors import FrontendError, SchedlangError, first_line
+from schedlang.errors import FrontendError, SchedlangError, TuningError, first_line
 from schedlang.frontend.torch.module import from_torch, with_refusals
 from schedlang.networks.entry import network
 from schedlang.torch.report import GraphReport, reason_of
@@ -50,6 +50,9 @@ def divided(
         inside.update(names)
         try:
             net = _network_of(fused, node, part, options)
+        except TuningError:
+            # of the database, an option of the user's
+            raise
         except SchedlangError as error:
             eager.update(dict.fromkeys(names, reason_of(error)))
             continue
