@@ -46,6 +46,20 @@ class ComputeError(SchedlangError, ValueError):
     """An invalid computation: wrong shapes, axes, reductions or graphs."""
 
 
+class MultipleError(ComputeError):
+    """Shapes that fit only where sizes are multiples of numbers, and sizes may be any number.
+
+    ``multiples`` has the number of each size: with ``2 * sl.var("n")`` for ``{n: 2}``, they fit.
+    """
+
+    def __init__(self, message: str, multiples: Mapping[Any, int]) -> None:
+        super().__init__(message)
+        self.multiples = multiples
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return MultipleError, (str(self), self.multiples)
+
+
 class ComputeTypeError(SchedlangError, TypeError):
     """An operand of the wrong kind or dtype in a computation."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
+from schedlang.arrays.multiples import multiples_that_fit, unfit
 from schedlang.arrays.shapes import axis_number, extent, same
 from schedlang.arrays.shaping import expand_dims, moveaxis, ravel, reshape
 from schedlang.arrays.stages import axis_names, read, stage, tensor_of
@@ -45,16 +47,14 @@ def _joined(word: str, arrays: Sequence[Tensor], axis: Any, dtype: Any, asked: s
         )
     along = axis_number(axis, first.ndim, asked)
     for other in arrays[1:]:
-        fits = other.ndim == first.ndim and all(
-            k == along or same(*pair) for k, pair in enumerate(zip(first.shape, other.shape))
-        )
-        if not fits:
-            raise ComputeError(
-                explain(
-                    f"{asked} of shapes {shape_text(first.shape)} and {shape_text(other.shape)}",
-                    f"all dimensions but {along} must be equal",
-                    f"{first.name} and {other.name} differ there.",
-                )
+        pairs = enumerate(zip(first.shape, other.shape))
+        unequal = [pair for k, pair in pairs if k != along and not same(*pair)]
+        if other.ndim != first.ndim or unequal:
+            raise unfit(
+                f"{asked} of shapes {shape_text(first.shape)} and {shape_text(other.shape)}",
+                f"all dimensions but {along} must be equal",
+                f"{first.name} and {other.name} differ there.",
+                multiples_that_fit(unequal[0], operator.eq) if unequal else {},
             )
     starts = _starts([a.shape[along] for a in arrays])
     shape = [*first.shape]

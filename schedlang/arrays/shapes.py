@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from schedlang.arrays.multiples import multiples_that_fit, unfit
 from schedlang.compute.tensor import Extent, Shape, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr.nodes import Const, Expr
@@ -118,9 +120,8 @@ def _unfit(shapes: Sequence[Shape], a: Extent, b: Extent, asked: str) -> Compute
             'Declare both extents by one size, n = sl.var("n"): each call then checks that they '
             "are equal."
         )
-    return ComputeError(
-        explain(f"{asked} of shapes {listed}", f"they do not broadcast: {why}", hint)
-    )
+    multiples = multiples_that_fit([a, b], operator.eq)
+    return unfit(f"{asked} of shapes {listed}", f"they do not broadcast: {why}", hint, multiples)
 
 
 def axis_numbers(axis: Any, ndim: int, asked: str, name: str = "axis") -> tuple[int, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
+from schedlang.arrays.multiples import multiples_that_fit, unfit
 from schedlang.arrays.shapes import (
     at_least_0,
     axis_number,
@@ -19,10 +21,10 @@ from schedlang.arrays.shapes import (
 from schedlang.arrays.stages import axis_names, tensor_of, view
 from schedlang.compute.tensor import Shape, Tensor, check_extent, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr.nodes import Axis, Expr, Var
-from schedlang.index.linear import Div, Lin, to_expr
+from schedlang.expr.nodes import Axis, Expr
+from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
-from schedlang.index.rules import floordiv, mod, single_atom
+from schedlang.index.rules import floordiv, mod
 from schedlang.index.simplify import to_lin
 from schedlang.language.construct import as_expr
 
@@ -236,49 +238,35 @@ def _complete(source: Tensor, shape: Any, asked: str) -> Shape:
     static = [v for k, v in enumerate(items) if k not in unknown]
     checked = list(extents(static, asked))
     if unknown:
-        whole, part = to_lin(size_of(source.shape)), to_lin(size_of(checked))
-        fits = part.const != 0 and mod(whole, part, Ranges()).const == 0
-        if not fits:
+        sizes = size_of(source.shape), size_of(checked)
+        whole, part = map(to_lin, sizes)
+        if not _divisible(whole, part):
             written = ", ".join("-1" if k in unknown else str(v) for k, v in enumerate(items))
-            raise ComputeError(
-                explain(
-                    f"{asked} to ({written})",
-                    f"{size_of(source.shape)} elements are not provably a multiple of "
-                    f"{size_of(checked)}",
-                    _as_multiple(part)
-                    or "Give every extent, for as many elements as in an array of shape "
-                    f"{shape_text(source.shape)}.",
-                )
+            raise unfit(
+                f"{asked} to ({written})",
+                f"{sizes[0]} elements are not provably a multiple of {sizes[1]}",
+                "Give every extent, for as many elements as in an array of shape "
+                f"{shape_text(source.shape)}.",
+                multiples_that_fit(sizes, _divisible),
             )
         checked.insert(unknown[0], extent(to_expr(floordiv(whole, part, Ranges()))))
     return tuple(checked)
 
 
+def _divisible(whole: Lin, part: Lin) -> bool:
+    return part.const != 0 and mod(whole, part, Ranges()).const == 0
+
+
 def _other_size(source: Tensor, wanted: Shape, asked: str) -> ComputeError:
     sizes = size_of(source.shape), size_of(wanted)
     is_static = all(isinstance(s, int) for s in sizes)
-    return ComputeError(
-        explain(
-            f"{asked} of shape {shape_text(source.shape)} to {shape_text(wanted)}",
-            f"they have {sizes[0]} and {sizes[1]} elements"
-            + ("" if is_static else ", which are not known to be equal"),
-            _as_multiple(to_lin(sizes[1]))
-            or "Give extents with the same product; -1 stands for what is left.",
-        )
+    return unfit(
+        f"{asked} of shape {shape_text(source.shape)} to {shape_text(wanted)}",
+        f"they have {sizes[0]} and {sizes[1]} elements"
+        + ("" if is_static else ", which are not known to be equal"),
+        "Give extents with the same product; -1 stands for what is left.",
+        multiples_that_fit(sizes, operator.eq),
     )
-
-
-def _as_multiple(size: Lin) -> str:
-    """Return a hint on how to declare a size whose quotient by a number is in ``size``."""
-    for atom in (atom for product in size.terms for atom in product):
-        if isinstance(atom, Div) and atom.den.const is not None:
-            number, divided = atom.den.const, single_atom(atom.num)
-            if isinstance(divided, Var):
-                return (
-                    f"Declare {divided} as a multiple of {number}, and each call checks it: "
-                    f'{number} * sl.var("{divided}") in place of sl.var("{divided}").'
-                )
-    return ""
 
 
 def _groups(old: Shape, new: Shape) -> list[tuple[slice, slice]]:
@@ -307,7 +295,7 @@ def _groups(old: Shape, new: Shape) -> list[tuple[slice, slice]]:
 
 
 def _divides(part: Lin, whole: Lin) -> bool:
-    return part.const != 0 and mod(whole, part, Ranges()).const == 0 and part != whole
+    return _divisible(whole, part) and part != whole
 
 
 def _within(old: Shape, axes: Sequence[Axis], new: Shape) -> list[Any]:

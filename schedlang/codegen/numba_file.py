@@ -19,8 +19,9 @@ from schedlang.diagnostics.order_hint import order_hints
 from schedlang.expr.dtypes import SHORT_FLOATS, storage_dtype
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.printer import text
-from schedlang.expr.size_bounds import bounds
+from schedlang.expr.size_bounds import bounds, no_value
 from schedlang.index.linear import Lin, to_expr
+from schedlang.index.solving import factor_of
 from schedlang.ir.addresses import addresses_needed
 from schedlang.ir.aliasing import in_place_pairs
 from schedlang.ir.arguments import arguments_apart
@@ -415,6 +416,11 @@ def size_lines(
             why = repr(f"{names[arg]} must be given: no input determines {sizes[size]}")
             lines += [f"    if {names[arg]} is None:", f"        raise TypeError({why})"]
         length = f"{names[arg]}.shape[{equation.dim}]"
+        factor = factor_of(equation.extent, size)
+        if factor > 1:
+            place = f"dimension {equation.dim} of {names[arg]}"
+            why = no_value(place, f"{{{length}}}", str(equation.extent), size.name, factor)
+            lines += [f"    if {length} % {factor}:", f'        raise ValueError(f"{why}")']
         lines.append(f"    {sizes[size]} = {_solve(equation.extent, size, length, sizes)}")
         if equation.extent != Lin.of(size) or size.least or size.most is not None:
             lines += checks_of_bounds(size, sizes[size])

@@ -16,10 +16,10 @@ from schedlang.expr import dtypes
 from schedlang.expr.bfloat import as_float32, convert_values
 from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Var
-from schedlang.expr.size_bounds import broken_bound
+from schedlang.expr.size_bounds import broken_bound, no_value
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.simplify import to_lin
-from schedlang.index.solving import determined_size
+from schedlang.index.solving import determined_size, factor_of
 from schedlang.index.sums import solve
 
 
@@ -195,12 +195,12 @@ def _check_solvable(arrays: Mapping[Tensor, np.ndarray], missing: Sequence[Var])
     """Raise for an extent that alone would determine a missing size, but has its value for none."""
     for tensor, array in arrays.items():
         for k, (extent, actual) in enumerate(zip(tensor.shape, array.shape)):
-            size = None if isinstance(extent, int) else determined_size(to_lin(extent), ())
+            lin = to_lin(extent)
+            size = determined_size(lin, ())
             if size is not None and size in missing:
-                raise CallError(
-                    f"no input determines {size}: dimension {k} of {tensor.name} is {actual}, but "
-                    f"{extent} has that value for no {size}"
-                )
+                place = f"dimension {k} of {tensor.name}"
+                why = no_value(place, actual, str(extent), size.name, factor_of(lin, size))
+                raise CallError(f"no input determines {size}: {why}")
 
 
 def _check_shape(tensor: Tensor, array: np.ndarray, values: Mapping[Var, Any]) -> None:

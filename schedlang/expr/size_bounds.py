@@ -1,4 +1,4 @@
-"""The least and the largest value of a symbolic size, as comparisons and in words."""
+"""The values that a symbolic size may have: as comparisons, and in words."""
 
 from __future__ import annotations
 
@@ -25,3 +25,18 @@ def broken_bound(name: str, size: int, least: int, most: int | None) -> str:
         if size < number if operator == "<" else size > number:
             return rule
     return ""
+
+
+def no_value(place: str, length: int | str, extent: str, size: str, factor: int) -> str:
+    """Return that ``extent`` is ``length`` at no value of ``size``.
+
+    ``extent`` is ``factor * size``, or something else where ``factor`` is 0.
+
+    >>> no_value("dimension 0 of x", 7, "2*n", "n", 2)
+    'dimension 0 of x is 7, but must be a multiple of 2: it is 2*n'
+    >>> no_value("dimension 0 of x", 7, "n*n", "n", 0)
+    'dimension 0 of x is 7, but n*n has that value for no n'
+    """
+    if factor:
+        return f"{place} is {length}, but must be a multiple of {factor}: it is {extent}"
+    return f"{place} is {length}, but {extent} has that value for no {size}"

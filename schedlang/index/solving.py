@@ -46,6 +46,16 @@ def determined_size(extent: Lin, known: Collection[Var]) -> Var | None:
     return size if linear or (powers and all(coef > 0 for _, coef in powers)) else None
 
 
+def factor_of(extent: Lin, size: Var) -> int:
+    """Return the number of an extent that is ``number * size``; 0 for another extent.
+
+    >>> n = Var("n")
+    >>> factor_of(Lin.of(n) * 2, n), factor_of(Lin.of(n) * 2 + 1, n)
+    (2, 0)
+    """
+    return extent.terms.get((size,), 0) if len(extent.terms) == 1 else 0
+
+
 def equations(
     groups: Sequence[Iterable[tuple[int, Shape]]], known: Iterable[Var] = ()
 ) -> list[Equation]:

@@ -17,7 +17,7 @@ from schedlang.errors import CallError, CallTypeError
 from schedlang.expr import dtypes
 from schedlang.expr.bfloat import as_float32, round_to_bfloat16
 from schedlang.expr.dtypes import array_dtype, storage_dtype
-from schedlang.expr.size_bounds import broken_bound
+from schedlang.expr.size_bounds import broken_bound, no_value
 from schedlang.index.sums import Sum, solve, value_of
 from schedlang.ir.array_rules import ADDRESS, Needed, broken_rule, flags_needed, pairs_apart
 from schedlang.runtime.constant_arrays import CheckedArrays
@@ -326,10 +326,10 @@ class Binder:
             size = self._root(extent, name, value.shape[dim], sizes)
             if size is None:
                 # not an error yet: an output may determine the size
-                why[name] = (
-                    f"dimension {dim} of {p.name} is {value.shape[dim]}, but {extent} has that "
-                    f"value for no {name}"
-                )
+                terms = self.signature.extents[extent]
+                factor = terms[0][0] if [product for _, product in terms] == [(name,)] else 0
+                place = f"dimension {dim} of {p.name}"
+                why[name] = no_value(place, value.shape[dim], extent, name, factor)
                 continue
             sizes[name], origin[name] = size, f"dimension {dim} of {p.name}"
         return why

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from schedlang.arrays.multiples import multiples_that_fit, unfit
 from schedlang.arrays.shapes import same
 from schedlang.compute.tensor import Extent, Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Const, Expr
-from schedlang.index.ranges import Ranges
-from schedlang.index.rules import mod
 from schedlang.index.simplify import to_lin
+from schedlang.language.construct import as_expr
 
 # the dimensions along which windows slide, in the order of their numbers
 SPATIAL = "DHW"
@@ -128,15 +129,15 @@ def check_whole(asked: str, value: Extent, what: str) -> int:
 
 def check_divides(asked: str, value: Extent, number: int, what: str, parts: str) -> None:
     """Raise :class:`ComputeError` unless an extent is provably a multiple of ``number``."""
-    if mod(to_lin(value), to_lin(number), Ranges()).const != 0:
+    rest = as_expr(value) % number
+    if to_lin(rest).const != 0:
         is_static = isinstance(value, int)
-        raise ComputeError(
-            explain(
-                asked,
-                f"{what} is {value}, which does not {'' if is_static else 'provably '}divide into "
-                f"{parts}",
-                "" if is_static else f'Declare it as a multiple: {number} * sl.var("n").',
-            )
+        raise unfit(
+            asked,
+            f"{what} is {value}, which does not {'' if is_static else 'provably '}divide into "
+            f"{parts}",
+            "" if is_static else f'Declare it as a multiple: {number} * sl.var("n").',
+            multiples_that_fit([rest], lambda left: left.const == 0),
         )
 
 
@@ -144,13 +145,12 @@ def check_same(asked: str, a: Extent, what_a: str, b: Extent, what_b: str) -> No
     """Raise :class:`ComputeError` unless two extents are the same."""
     if not same(a, b):
         is_static = isinstance(a, int) and isinstance(b, int)
-        raise ComputeError(
-            explain(
-                asked,
-                f"{what_a} is {a}, but {what_b} is {b}"
-                + ("" if is_static else ", and they are not known to be equal"),
-                "" if is_static else 'Declare both by one size, n = sl.var("n").',
-            )
+        raise unfit(
+            asked,
+            f"{what_a} is {a}, but {what_b} is {b}"
+            + ("" if is_static else ", and they are not known to be equal"),
+            "" if is_static else 'Declare both by one size, n = sl.var("n").',
+            multiples_that_fit([a, b], operator.eq),
         )
 
 
