@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import schedlang as sl
-from schedlang.errors import CallError, FrontendError
+from schedlang.errors import CallError, FrontendError, MultipleError
 from tests.onnx_cases import expected_of, f32
 
 onnx = pytest.importorskip("onnx", reason="imports ONNX models: the extra onnx")
@@ -153,7 +156,7 @@ def test_a_network_divides_a_multiple_by_a_reshape() -> None:
     check_halved(sl.network(reshaped, target="python"))
 
 
-def check_halved(call: Any) -> None:
+def check_halved(call: Any, size: str = "h") -> None:
     """Compare ``call`` at even heights with ONNX's evaluator; an odd one is refused."""
     for height in (2, 6, 10):
         x = images(height, 5)
@@ -161,13 +164,126 @@ def check_halved(call: Any) -> None:
         # half of the height, 1, and what is left of 2 x 3 x height x 5
         assert wanted.shape == (height // 2, 1, 60)
         np.testing.assert_array_equal(call(x), wanted)
-    with pytest.raises(CallError, match=r"dimension 2 of x is 7, but 2\*h has that value for no h"):
+    says = rf"dimension 2 of x is 7, but must be a multiple of 2: it is (2\*)?{size}"
+    with pytest.raises(CallError, match=says):
         call(images(7, 5))
 
 
 def test_a_size_that_a_reshape_divides_is_a_multiple() -> None:
-    with pytest.raises(FrontendError, match=r"h//2, 1, -1(.|\n)*2 \* sl\.var\(\"h\"\) in place of"):
-        sl.frontend.from_onnx(halved(), {"h": H, "w": 5})
+    reshaped = sl.frontend.from_onnx(halved(), {"h": H, "w": 5})
+    check_halved(reshaped.reference, "h_over_2")
+    with pytest.raises(MultipleError, match=r'h//2, 1, -1(.|\n)*2 \* sl\.var\("h"\) in place of'):
+        np.reshape(sl.placeholder((H, 5), name="x"), (H // 2, 1, -1))
+
+
+def parts(by: int, into: str) -> list[Any]:
+    """Return nodes that reshape images to ``by`` strips of their height and what is left."""
+    return [
+        helper.make_node("Shape", ["x"], [f"{into}.shape"]),
+        helper.make_node("Gather", [f"{into}.shape", "second"], [f"{into}.height"]),
+        helper.make_node("Div", [f"{into}.height", f"{by}"], [f"{into}.part"]),
+        helper.make_node("Concat", [f"{into}.part", "left"], [f"{into}.new"], axis=0),
+        helper.make_node("Reshape", ["x", f"{into}.new"], [into]),
+    ]
+
+
+def test_a_size_that_two_reshapes_divide_is_a_multiple_of_both_numbers() -> None:
+    nodes = [
+        *parts(4, "a"), *parts(6, "b"),
+        helper.make_node("ReduceMax", ["a"], ["c"]), helper.make_node("Mul", ["b", "c"], ["z"]),
+    ]  # fmt: skip
+    known = {"second": np.array([2]), "left": np.array([-1]), "4": np.array([4])}
+    given = model(nodes, **known, **{"6": np.array([6])})
+    divided = sl.frontend.from_onnx(given, {"h": sl.var("h"), "w": 3})
+    for height in (12, 24):
+        x = images(height, 3)
+        np.testing.assert_array_equal(divided.reference(x), expected_of(given, [x])[0])
+    with pytest.raises(CallError, match="must be a multiple of 12"):
+        divided.reference(images(18, 3))
+
+
+def pooled_and_joined() -> Any:
+    """Return a model that halves images twice, doubles them twice, and joins them, as U-Nets do."""
+    pool = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    twice = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["a"], **pool),
+        helper.make_node("MaxPool", ["a"], ["b"], **pool),
+        helper.make_node("Resize", ["b", "", "scales"], ["c"], **twice),
+        helper.make_node("Concat", ["c", "a"], ["d"], axis=1),
+        helper.make_node("Resize", ["d", "", "scales"], ["e"], **twice),
+        helper.make_node("Concat", ["e", "x"], ["z"], axis=1),
+    ]
+    return model(nodes, scales=np.array([1, 1, 2, 2], "float32"))
+
+
+def test_images_that_are_halved_and_joined_have_even_sizes() -> None:
+    joined = imported(pooled_and_joined())
+    for height, width in ((4, 8), (12, 4)):
+        x = images(height, width)
+        (wanted,) = expected_of(pooled_and_joined(), [x])
+        assert wanted.shape == (2, 9, height, width)
+        np.testing.assert_array_equal(joined.reference(x), wanted)
+    with pytest.raises(CallError, match="dimension 3 of x is 6, but must be a multiple of 4"):
+        joined.reference(images(8, 6))
+
+
+@pytest.mark.slow
+def test_every_form_checks_that_a_size_is_a_multiple(tmp_path: Path) -> None:
+    reshaped = sl.frontend.from_onnx(halved(), {"h": H, "w": 5})
+    net = sl.network(reshaped, database=None)
+    net.save(tmp_path / "python")
+    kernel = sl.build(sl.schedule(reshaped.outputs[0]), target="c")
+    kernel.save(tmp_path / "kernel.so")
+    runs = [
+        net,
+        sl.load(tmp_path / "python"),
+        sl.network(reshaped, target="c", database=None),
+        kernel,
+        sl.load_module(tmp_path / "kernel.so"),
+        sl.network(reshaped, target="cuda-emulator", database=None),
+        # an array of another library, by DLPack
+        lambda x: net(_ByDlpack(x)),
+    ]
+    for run in runs:
+        check_halved(run, "h_over_2")
+
+
+class _ByDlpack:
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["network", "kernel"])
+def test_files_that_run_alone_check_that_a_size_is_a_multiple(name: str, tmp_path: Path) -> None:
+    reshaped = sl.frontend.from_onnx(halved(), {"h": H, "w": 5})
+    if name == "network":
+        sl.network(reshaped, database=None).save(tmp_path)
+    else:
+        s = sl.schedule(reshaped.outputs[0])
+        sl.build(s, name="kernel").save(tmp_path / "kernel.py")
+    program = f"""
+import numpy as np
+from {name} import {name}
+for height in (6, 7):
+    try:
+        print({name}(np.ones((2, 3, height, 5), "float32")).sum())
+    except ValueError as error:
+        print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    right, wrong = done.stdout.splitlines()
+    assert right == "180.0"
+    assert wrong == "dimension 2 of x is 7, but must be a multiple of 2: it is h_over_2*2"
 
 
 @pytest.mark.slow

@@ -7,10 +7,11 @@ from typing import Any
 
 from schedlang.arrays.naming import as_stage
 from schedlang.compute.graph import placeholders
-from schedlang.compute.tensor import Tensor, placeholder
+from schedlang.compute.tensor import Shape, Tensor, placeholder
 from schedlang.errors import FrontendError
 from schedlang.frontend.imported import Imported
 from schedlang.frontend.model_names import Names
+from schedlang.frontend.multiples import Multiples
 from schedlang.frontend.node_stages import Stages, layers_of
 from schedlang.frontend.onnx.checked import check_model
 from schedlang.frontend.onnx.evaluation import Values, check_size
@@ -31,9 +32,10 @@ def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:
 
     Each node becomes stages of topi, which are named after the node; ``layers`` maps stages to
     nodes. Inputs, outputs and parameters keep their names. Parameters are the initializers, with
-    the dtypes and values of the file. Arithmetic on shapes is done at import. ``ZipMap``, which
-    makes dicts of probabilities, passes on the tensor of probabilities. Only what the outputs need
-    is imported.
+    the dtypes and values of the file. Arithmetic on shapes is done at import. Where the model
+    divides a size ``n``, and shapes fit only if ``n`` is even, the size is ``2 * n_over_2``, and
+    each call checks it. ``ZipMap``, which makes dicts of probabilities, passes on the tensor of
+    probabilities. Only what the outputs need is imported.
 
     ``If``, ``Loop`` and ``Scan`` are followed where their conditions and counts are known at
     import, such as those that shapes decide. An operator without a form of its own is computed by
@@ -52,10 +54,23 @@ def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:
     """
     proto, folder = read(model)
     graph = check_model(proto, folder)
+    declared, multiples = input_shapes(graph.inputs, shapes), Multiples()
+    while True:
+        try:
+            return _imported(graph, [tuple(map(multiples.extent, shape)) for shape in declared])
+        except FrontendError as error:
+            more = multiples.after(error)
+            if more is None:
+                raise
+            multiples = more
+
+
+def _imported(graph: Graph, shapes: Sequence[Shape]) -> Imported:
+    """Return a checked model as a computation, for inputs of these shapes."""
     names = Names()
     inputs = tuple(
         placeholder(shape, value.dtype, name=names.kept(value.name))
-        for value, shape in zip(graph.inputs, input_shapes(graph.inputs, shapes))
+        for value, shape in zip(graph.inputs, shapes)
     )
     for tensor in inputs:
         check_size(tensor, f"input {tensor.name!r}")

@@ -1,0 +1,62 @@
+"""Sizes that an importer learns to be multiples of numbers, as a model divides them.
+
+A reshape to ``(n//2, 1, -1)`` fits only where ``n`` is even. The size ``n`` is then declared as
+``2 * n_over_2``, all over again: each call checks the multiple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import lcm
+
+from schedlang.arrays.shapes import extent
+from schedlang.compute.tensor import Extent
+from schedlang.errors import FrontendError, MultipleError
+from schedlang.expr.nodes import Expr, Var
+from schedlang.expr.visit import rewrite
+
+
+@dataclass(frozen=True)
+class Multiples:
+    """The number of which each size is a multiple, and the size of the quotient."""
+
+    of: Mapping[Var, tuple[int, Var]] = field(default_factory=dict)
+
+    def extent(self, given: Extent) -> Extent:
+        """Return an extent with its sizes as multiples."""
+
+        def multiple(node: Expr) -> Expr | None:
+            if not isinstance(node, Var) or node not in self.of:
+                return None
+            number, quotient = self.of[node]
+            return quotient * number
+
+        return given if isinstance(given, int) else extent(rewrite(given, multiple))
+
+    def after(self, error: FrontendError) -> Multiples | None:
+        """Return the multiples with those that ``error`` asks for; ``None`` if it asks for none."""
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, MultipleError):
+            cause = cause.__cause__
+        if cause is None:
+            return None
+        known = dict(self.of)
+        declared = {quotient: size for size, (_, quotient) in known.items()}
+        for size, number in cause.multiples.items():
+            whole = declared.get(size, size)
+            before = known[whole][0] if whole in known else 1
+            number = before * number if size in declared else lcm(before, number)
+            known[whole] = number, quotient_of(whole, number)
+        return Multiples(known)
+
+
+def quotient_of(size: Var, number: int) -> Var:
+    """Return the size that is ``size / number``.
+
+    >>> quotient_of(Var("n", least=3, most=9), 2)
+    n_over_2
+    """
+    most = None if size.most is None else size.most // number
+    name = f"{size.name}_over_{number}"
+    return replace(size, name=name, least=-(-size.least // number), most=most)
