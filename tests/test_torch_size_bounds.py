@@ -131,6 +131,20 @@ def test_a_branch_for_one_that_pytorch_leaves_out(module: Any) -> None:
         from_torch(module, (own,))
 
 
+class MeanOfRows(torch.nn.Module):  # type: ignore[misc, name-defined]
+    def forward(self, x: Any) -> Any:
+        return x.sum(0) * 0 + max(x.shape[0], 1)
+
+
+@pytest.mark.slow
+def test_a_larger_number_than_a_size_of_zero() -> None:
+    model = from_torch(MeanOfRows(), (torch.ones(5, 4),), batch="n")
+    for count in (1, 2, 5):
+        assert np.array_equal(model.reference(rows(count)), np.full(4, count, "float32"))
+    with pytest.raises(CallError, match="n is 0, but n must be 1 or more"):
+        model.reference(rows(0))
+
+
 def test_a_branch_for_zero() -> None:
     model = from_torch(OfNone(), (torch.ones(5, 4),), batch="n")
     for count in (1, 2, 5):

@@ -14,7 +14,7 @@ from typing import Any
 
 from schedlang.errors import FrontendError, explain
 from schedlang.expr.nodes import Var
-from schedlang.frontend.torch.examples import Dynamic, Examples, leaves, rebuilt
+from schedlang.frontend.torch.examples import Dynamic, Examples, each_dynamic, leaves, own_sizes
 from schedlang.frontend.torch.lines import line_of, line_of_call
 
 # the least extent that PyTorch assumes for a symbolic size
@@ -22,6 +22,8 @@ _ASSUMED = 2
 _RELATIONS = {
     "__eq__": "Eq", "__ne__": "Ne", "__lt__": "Lt", "__le__": "Le", "__gt__": "Gt", "__ge__": "Ge",
 }  # fmt: skip
+# the relation of the operand that is the result to the other one
+_EXTREMES = {"__sym_max__": "Ge", "__sym_min__": "Le"}
 _SQUEEZES = tuple(
     f"aten.{name}.{overload}"
     for name in ("squeeze", "squeeze_")
@@ -47,7 +49,7 @@ def recorded_comparisons() -> Iterator[list[Comparison]]:
     symbolic: Any = torch.SymBool
     before = [
         (symbolic, "__bool__", symbolic.__bool__),
-        *((torch.SymInt, name, getattr(torch.SymInt, name)) for name in _RELATIONS),
+        *((torch.SymInt, name, getattr(torch.SymInt, name)) for name in (*_RELATIONS, *_EXTREMES)),
     ]
     try:
         for kind, name, method in before:
@@ -83,11 +85,25 @@ def _recorded(method: Callable[..., Any], name: str, comparisons: list[Compariso
         # to SymPy a size is positive, so that it forgets comparisons with 0
         if outcome is sympy.true or outcome is sympy.false:
             kind = getattr(sympy, _RELATIONS[name])
-            operands = (getattr(getattr(v, "node", None), "expr", v) for v in (size, other))
-            add(kind(*operands, evaluate=False), bool(outcome), sys._getframe(1))
+            compared = kind(_expression(size), _expression(other), evaluate=False)
+            add(compared, bool(outcome), sys._getframe(1))
         return result
 
-    return relation if name in _RELATIONS else truth
+    def extreme(size: Any, other: Any) -> Any:
+        result = method(size, other)
+        operands, kind = (_expression(size), _expression(other)), getattr(sympy, _EXTREMES[name])
+        # PyTorch knows which operand it is at each size from 2 on
+        for chosen, left in (operands, operands[::-1]):
+            if _expression(result) == chosen != left:
+                add(kind(chosen, left, evaluate=False), True, sys._getframe(1))
+        return result
+
+    return relation if name in _RELATIONS else extreme if name in _EXTREMES else truth
+
+
+def _expression(size: Any) -> Any:
+    """Return PyTorch's expression of a symbolic size; a number is itself."""
+    return getattr(getattr(size, "node", None), "expr", size)
 
 
 def with_assumed_bounds(
@@ -97,7 +113,7 @@ def with_assumed_bounds(
 
     Raises :class:`~schedlang.errors.FrontendError` where such a size is the user's own ``sl.var``.
     """
-    own = {size for tensor in examples.declared.values() for size in tensor.shape}
+    own = own_sizes(examples)
     bounded: dict[Var, Var] = {}
     for symbol, size in _symbols(program, examples).items():
         for extent in reversed(range(size.least or 0, _ASSUMED)):
@@ -118,7 +134,12 @@ def with_assumed_bounds(
             break
     if not bounded:
         return examples
-    return replace(examples, sizes=_bounded(examples.sizes, bounded))
+
+    def with_bounds(dynamic: Dynamic) -> Dynamic:
+        sizes = {k: bounded.get(size, size) for k, size in dynamic.sizes.items()}
+        return replace(dynamic, sizes=sizes)
+
+    return replace(examples, sizes=each_dynamic(examples.sizes, with_bounds))
 
 
 def _symbols(program: Any, examples: Examples) -> dict[Any, Var]:
@@ -131,8 +152,10 @@ def _symbols(program: Any, examples: Examples) -> dict[Any, Var]:
             shape = nodes[spec.arg.name].meta["val"].shape
             for k, size in dynamic.sizes.items():
                 expression = getattr(getattr(shape[k], "node", None), "expr", None)
-                if expression is not None and expression.is_Symbol:
-                    symbols[expression] = size
+                if expression is not None:
+                    expression = expression / dynamic.factors.get(k, 1)
+                    if expression.is_Symbol:
+                        symbols[expression] = size
     return symbols
 
 
@@ -165,20 +188,18 @@ def _at(expression: Any, sizes: Mapping[Any, int]) -> Any:
         return None
 
 
+def squeezes_a_part(program: Any) -> bool:
+    """Return whether a squeeze may remove an extent that sizes decide, such as ``n - 1``.
+
+    It is 1 at a larger size than those of which :func:`with_assumed_bounds` knows.
+    """
+    squeezes = [node for node in program.graph.nodes if str(node.target) in _SQUEEZES]
+    return any(not extent.is_Symbol for node in squeezes for extent in _squeezed(node))
+
+
 def _squeezed(node: Any) -> list[Any]:
     """Return the symbolic extents that a squeeze would remove if they were 1."""
     shape = node.args[0].meta["val"].shape
     dims = node.args[1] if len(node.args) > 1 else range(len(shape))
     extents = [shape[d] for d in ([dims] if isinstance(dims, int) else dims)]
     return [extent.node.expr for extent in extents if not isinstance(extent, int)]
-
-
-def _bounded(sizes: Any, bounded: Mapping[Var, Var]) -> Any:
-    """Return sizes in their containers, with others in place of some."""
-    if isinstance(sizes, (tuple, list)):
-        return rebuilt(sizes, [_bounded(part, bounded) for part in sizes])
-    if isinstance(sizes, Mapping):
-        return {key: _bounded(part, bounded) for key, part in sizes.items()}
-    if not isinstance(sizes, Dynamic):
-        return sizes
-    return replace(sizes, sizes={k: bounded.get(size, size) for k, size in sizes.sizes.items()})

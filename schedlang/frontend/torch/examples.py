@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.compute.tensor import PlaceholderOp, Tensor, shape_text, var
+from schedlang.arrays.shapes import extent
+from schedlang.compute.tensor import Extent, PlaceholderOp, Tensor, shape_text, var
 from schedlang.errors import FrontendError, explain
 from schedlang.expr.nodes import Expr, Var
+from schedlang.frontend.multiples import Multiples
+from schedlang.index.simplify import to_lin
 
 # the largest size of PyTorch and of a kernel
 LARGEST = 2**63 - 1
@@ -23,11 +26,17 @@ _BATCH, _LENGTH = 3, 64
 class Dynamic:
     """The symbolic dimensions of one input: from dimension to size.
 
-    ``dims`` has the ``torch.export.Dim`` of dimensions for which the user gave one.
+    ``dims`` has the ``torch.export.Dim`` of dimensions for which the user gave one, and ``factors``
+    the number of dimensions that are ``number * size``.
     """
 
     sizes: Mapping[int, Var]
     dims: Mapping[int, Any] = field(default_factory=dict)
+    factors: Mapping[int, int] = field(default_factory=dict)
+
+    def extents(self) -> dict[int, Extent]:
+        """Return the symbolic dimensions as extents."""
+        return {k: extent(size * self.factors.get(k, 1)) for k, size in self.sizes.items()}
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,62 @@ def examples_of(
         )
         bound.arguments[name] = _traced(value, sizes[name], declared, extents, tensors)
     return Examples(bound.args, bound.kwargs, sizes, declared)
+
+
+def as_multiples(examples: Examples, multiples: Multiples) -> Examples:
+    """Return the examples with some sizes as multiples of others.
+
+    Their tensors repeat elements, up to the next multiple.
+    """
+    import torch
+    from torch.utils import _pytree
+
+    if not multiples.of:
+        return examples
+
+    def divided(dynamic: Dynamic) -> Dynamic:
+        new, factors, dims = dict(dynamic.sizes), dict(dynamic.factors), dict(dynamic.dims)
+        for k, size in dynamic.sizes.items():
+            if size in multiples.of:
+                number, new[k] = multiples.of[size]
+                factors[k] = factors.get(k, 1) * number
+                dims.pop(k, None)
+        return Dynamic(new, dims, factors)
+
+    def enlarged(value: Any, dynamic: Any) -> Any:
+        for k, number in dynamic.factors.items() if isinstance(dynamic, Dynamic) else ():
+            own = value.shape[k]
+            # two of the sizes that are multiplied, as of others
+            whole = max(2, -(-own // number)) * number
+            if own < whole:
+                value = torch.cat([value] * -(-whole // own), k).narrow(k, 0, whole)
+        return value
+
+    sizes = each_dynamic(examples.sizes, divided)
+    values, structure = _pytree.tree_flatten((examples.args, dict(examples.kwargs)))
+    whole_values = list(map(enlarged, values, leaves(sizes)))
+    args, kwargs = _pytree.tree_unflatten(whole_values, structure)
+    return replace(examples, args=args, kwargs=kwargs, sizes=sizes)
+
+
+def own_sizes(examples: Examples) -> set[Var]:
+    """Return the sizes of placeholders, which are the user's."""
+    values = leaves((examples.args, dict(examples.kwargs)))
+    return {
+        size
+        for value, dynamic in zip(values, leaves(examples.sizes))
+        if id(value) in examples.declared
+        for size in dynamic.sizes.values()
+    }
+
+
+def each_dynamic(sizes: Any, new: Callable[[Dynamic], Dynamic]) -> Any:
+    """Return sizes in their containers, with ``new`` of each input's symbolic dimensions."""
+    if isinstance(sizes, (tuple, list)):
+        return rebuilt(sizes, [each_dynamic(part, new) for part in sizes])
+    if isinstance(sizes, Mapping):
+        return {key: each_dynamic(part, new) for key, part in sizes.items()}
+    return new(sizes) if isinstance(sizes, Dynamic) else sizes
 
 
 def _by_name(
@@ -150,15 +215,19 @@ def _sizes(value: Any, spec: Any, batch: Var | None, known: dict[str, Var]) -> D
     if shape is None or isinstance(value, (int, float)):
         return None
     dynamic: dict[int, Var] = {}
+    factors: dict[int, tuple[Var, int]] = {}
     if isinstance(value, Tensor):
-        for k, extent in enumerate(value.shape):
-            if isinstance(extent, Var):
-                dynamic[k] = _one(extent, known)
-            elif isinstance(extent, Expr):
-                raise FrontendError(
-                    f"from_torch: dimension {k} of {value.name} is {extent}; PyTorch takes a "
-                    'number, or a size of its own, n = sl.var("n")'
-                )
+        for k, given in enumerate(value.shape):
+            if isinstance(given, Expr):
+                number, own = _multiple(given)
+                if own is None:
+                    raise FrontendError(
+                        f"from_torch: dimension {k} of {value.name} is {given}; PyTorch takes a "
+                        'number, or a size of its own, n = sl.var("n"), or a multiple of one, 2*n'
+                    )
+                dynamic[k] = _one(own, known)
+                if number > 1:
+                    factors[k] = own, number
     declared_dims = dict(enumerate(spec)) if isinstance(spec, (tuple, list)) else spec or {}
     if not isinstance(declared_dims, Mapping) or not all(isinstance(k, int) for k in declared_dims):
         raise FrontendError(
@@ -176,7 +245,19 @@ def _sizes(value: Any, spec: Any, batch: Var | None, known: dict[str, Var]) -> D
         if dynamic.get(0) is not batch:
             dims.pop(0, None)
         dynamic[0] = batch
-    return Dynamic(dynamic, dims)
+    # an option may name another size for a dimension of a placeholder
+    kept = {k: number for k, (size, number) in factors.items() if dynamic[k] is size}
+    return Dynamic(dynamic, dims, kept)
+
+
+def _multiple(given: Expr) -> tuple[int, Var | None]:
+    """Return the number and the size of an extent ``number * size``; ``None`` for another one."""
+    terms = to_lin(given).terms
+    if len(terms) == 1:
+        ((product, number),) = terms.items()
+        if len(product) == 1 and isinstance(product[0], Var) and number > 0:
+            return number, product[0]
+    return 1, None
 
 
 def _bounded(spec: Any) -> dict[str, Var]:
@@ -265,12 +346,10 @@ def _traced(
                 f"from_torch: the example input {value.name} is computed; give a placeholder of "
                 "its shape and dtype, or a torch.Tensor"
             )
-        shape: list[Any] = [
-            extents.setdefault(e, _BATCH if k == 0 else _LENGTH + 2 * len(extents))
-            if isinstance(e, Var)
-            else e
-            for k, e in enumerate(value.shape)
-        ]
+        shape: list[Any] = list(value.shape)
+        for k, size in sizes.sizes.items():
+            traced = extents.setdefault(size, _BATCH if k == 0 else _LENGTH + 2 * len(extents))
+            shape[k] = traced * sizes.factors.get(k, 1)
         stand_in = torch.zeros(shape, dtype=getattr(torch, value.dtype))
         declared[id(stand_in)] = value
         return stand_in

@@ -7,13 +7,15 @@ import logging
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
+from math import lcm
 from typing import Any
 
-from schedlang.errors import FrontendError, explain, first_line
+from schedlang.errors import FrontendError, MultipleError, explain, first_line
 from schedlang.expr.nodes import Var
+from schedlang.frontend.torch.branches import squeezes_a_part
 from schedlang.frontend.torch.examples import Dynamic, Examples, rebuilt
 from schedlang.frontend.torch.lines import line_of_error, line_of_frame
 from schedlang.frontend.torch.operators import KEPT
@@ -59,23 +61,70 @@ def export(module: Any, examples: Examples, restricted: bool = False) -> Any:
     # PyTorch prints the graph of a module that fails; what the module prints itself is passed on
     printed = io.StringIO()
     reports = io.StringIO()
+
+    def exported() -> Any:
+        return torch.export.export(
+            module,
+            examples.args,
+            dict(examples.kwargs),
+            strict=False,
+            dynamic_shapes=spec if dims else None,
+        )
+
     with (
         torch.no_grad(), recurrent_kept_whole(), _quiet(),
         redirect_stdout(printed), redirect_stderr(reports),
     ):  # fmt: skip
         try:
-            program = torch.export.export(
-                module,
-                examples.args,
-                dict(examples.kwargs),
-                strict=False,
-                dynamic_shapes=spec if dims else None,
-            )
+            program = exported()
         except Exception as error:
-            raise _translated(module, error, dims) from error
+            program = _for_any_size(exported, printed, reports) if dims else None
+            if program is None:
+                needed = _multiples(dims, str(error))
+                cause = MultipleError(str(error), needed) if needed else error
+                raise _translated(module, error, dims) from cause
     sys.stdout.write(printed.getvalue())
     sys.stderr.write(reports.getvalue())
     return program
+
+
+def _for_any_size(exported: Callable[[], Any], *printed: io.StringIO) -> Any:
+    """Return the program without PyTorch's guards against sizes of 0 and 1; ``None`` if it fails.
+
+    PyTorch takes an extent such as ``n - 1`` of ``x[1:]`` for 2 or more, as it may be broadcast
+    otherwise, and so refuses ``n`` of 2. A kernel broadcasts no extent but the number 1, and the
+    program may squeeze none.
+    """
+    from torch.fx.experimental import _config
+
+    for text in printed:
+        text.seek(0)
+        text.truncate()
+    if not hasattr(_config, "backed_size_oblivious"):
+        # an earlier version of PyTorch
+        return None
+    try:
+        with _config.patch(backed_size_oblivious=True):
+            program = exported()
+    except Exception:
+        return None
+    return None if squeezes_a_part(program) else program
+
+
+def _multiples(dims: Mapping[Var, Any], text: str) -> dict[Var, int]:
+    """Return numbers of which sizes may have to be multiples, from an error of PyTorch.
+
+    PyTorch proposes a multiple only where its example is one; its guards tell what divides a size.
+    """
+    text = _with_names_of_sizes(text)
+    numbers: dict[Var, int] = {}
+    for size in dims:
+        name = re.escape(size.name)
+        proposed = re.search(_MULTIPLE.format(name), text, re.M)
+        divisors = [int(n) for n in re.findall(rf"\b{name} // (\d+)\b", text)]
+        if proposed or divisors:
+            numbers[size] = int(proposed[1]) if proposed else lcm(*divisors)
+    return numbers
 
 
 def decompose(program: Any) -> Any:
@@ -140,9 +189,18 @@ def _dims(sizes: Any, dims: dict[Var, Any], restricted: bool) -> Any:
     dims_of_tensor = {}
     for k, size in sizes.sizes.items():
         if size not in dims:
-            dims[size] = Dim.AUTO if restricted else Dim(size.name)
-        dims_of_tensor[k] = dims[size]
+            dims[size] = Dim.AUTO if restricted else _dim(size)
+        factor = 1 if restricted else sizes.factors.get(k, 1)
+        dims_of_tensor[k] = dims[size] * factor if factor > 1 else dims[size]
     return dims_of_tensor
+
+
+def _dim(size: Var) -> Any:
+    """Return a ``Dim`` with the bounds of a size."""
+    from torch.export import Dim
+
+    most = {} if size.most is None else {"max": size.most}
+    return Dim(size.name, min=size.least, **most) if size.least or most else Dim(size.name)
 
 
 def _check_mode(module: Any) -> None:
@@ -304,10 +362,15 @@ def _reason(text: str) -> str:
     """Return the line of a long error of PyTorch that says most."""
     lines = [line.strip(" -") for line in text.splitlines() if line.strip()]
     telling = next((line for line in lines if "guard" in line or "must" in line), "")
-    # PyTorch's names of the sizes are of its arguments: L['args'][0].size()[0]
-    for name, size in re.findall(r"(\w+) = (L\[\S+\.size\(\)\[\d+\])", telling):
-        telling = telling.replace(f"{name} = {size}", name).replace(size, name)
+    telling = _with_names_of_sizes(telling)
     return first_line(telling.rstrip(".") or (lines[0] if lines else text))
+
+
+def _with_names_of_sizes(text: str) -> str:
+    """Return a text of PyTorch with the names of sizes for ``L['args'][0].size()[0]``."""
+    for name, size in set(re.findall(r"(\w+) = (L\[\S+\.size\(\)\[\d+\])", text)):
+        text = text.replace(f"{name} = {size}", name).replace(size, name)
+    return text
 
 
 @contextmanager

@@ -46,8 +46,8 @@ def line_of_call(frame: Any) -> str:
 
     It is "" for other lines of a library.
     """
-    # a SymInt is true where it differs from 0: the same file compares them
-    while frame.f_back is not None and frame.f_code.co_filename == _sizes_file():
+    # a SymInt is true where it differs from 0: the same file compares them; max is sym_max
+    while frame.f_back is not None and frame.f_code.co_filename in _size_files():
         frame = frame.f_back
     path, line = frame.f_code.co_filename, frame.f_lineno
     if _is_library(path) or not os.path.exists(path):
@@ -69,9 +69,11 @@ def _is_library(path: str) -> bool:
     return path.startswith(_STANDARD) and "site-packages" not in path
 
 
-@cache
-def _sizes_file() -> str:
-    return str(sys.modules["torch"].__file__)
+def _size_files() -> tuple[str, ...]:
+    """Return the files of PyTorch's sizes, and of the calls of max and min in forward."""
+    names = ("", "._export.non_strict_utils", ".overrides", ".fx.experimental.proxy_tensor")
+    modules = (sys.modules.get(f"torch{name}") for name in names)
+    return tuple(str(module.__file__) for module in modules if module is not None)
 
 
 @cache

@@ -6,21 +6,32 @@ from collections.abc import Mapping
 from typing import Any
 
 from schedlang import topi
+from schedlang.arrays.multiples import unfit
 from schedlang.arrays.naming import as_stage, rename
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import PlaceholderOp, Tensor, placeholder
 from schedlang.errors import FrontendError, explain, missing_extra
 from schedlang.frontend.imported import Imported
 from schedlang.frontend.model_names import Names
+from schedlang.frontend.multiples import Multiples
 from schedlang.frontend.node_stages import layers_of
 from schedlang.frontend.torch.branches import recorded_comparisons, with_assumed_bounds
 from schedlang.frontend.torch.constant_parts import ConstantParts, constant_parts
 from schedlang.frontend.torch.converting import Conversion, has_form
-from schedlang.frontend.torch.examples import Examples, examples_of, leaves
+from schedlang.frontend.torch.examples import (
+    Examples,
+    as_multiples,
+    examples_of,
+    leaves,
+    own_sizes,
+)
 from schedlang.frontend.torch.exporting import check_module, decompose, export, forward_changes
 from schedlang.frontend.torch.functional import make_functional
 from schedlang.frontend.torch.params import dtype_of, params_of
 from schedlang.signatures import public
+
+# rounds in which a module may show that sizes are multiples of more numbers
+_MOST_ROUNDS = 4
 
 
 @public
@@ -41,7 +52,8 @@ def from_torch(
     ``dynamic_shapes`` declares the sizes of tensors in the form of ``torch.export``:
     ``{"x": {0: "n"}}``, or a ``torch.export.Dim`` with bounds in place of the name. Where
     ``forward`` does something else for a size of 0 or 1, which PyTorch leaves out, the size is
-    larger, and calls check it. The extra ``torch`` installs PyTorch.
+    larger, and calls check it. They also check that a size ``n`` is even where ``forward`` needs
+    that: it is then ``2 * n_over_2``. The extra ``torch`` installs PyTorch.
 
     The result has the weights and buffers that the outputs need, copied, in their dtypes. Stages
     are named after the layers of the module: ``layer1_0_conv1``. ``structure`` is the tuple, list
@@ -67,6 +79,41 @@ def from_torch(
         )
     check_module(module)
     examples = examples_of(module, example_inputs, kwargs, batch, dynamic_shapes)
+    try:
+        return _converted(module, examples)
+    except FrontendError as error:
+        result = _with_multiples(module, examples, error)
+        if result is None:
+            raise
+        return result
+
+
+def _with_multiples(module: Any, examples: Examples, error: FrontendError) -> Imported | None:
+    """Return a module that fits only where sizes are multiples, after its first error.
+
+    Return ``None`` if it does not fit then. Raises :class:`~schedlang.errors.FrontendError` if such
+    a size is the user's own.
+    """
+    multiples = Multiples().after(error)
+    for _ in range(_MOST_ROUNDS):
+        if multiples is None:
+            return None
+        try:
+            result = _converted(module, as_multiples(examples, multiples))
+        except FrontendError as other:
+            multiples = multiples.after(other)
+            continue
+        if not own_sizes(examples).isdisjoint(multiples.of):
+            numbers = {size: number for size, (number, _) in multiples.of.items()}
+            only = " and ".join(f"multiples of {n} as {size}" for size, n in numbers.items())
+            asked, why = f"from_torch({type(module).__name__})", f"it is computed only for {only}"
+            raise FrontendError(str(unfit(asked, why, "", numbers)))
+        return result
+    return None
+
+
+def _converted(module: Any, examples: Examples) -> Imported:
+    """Return a module as a computation, for the given examples."""
     with recorded_comparisons() as comparisons:
         program = export(module, examples)
     examples = with_assumed_bounds(program, examples, comparisons)
@@ -132,7 +179,8 @@ def _inputs(program: Any, examples: Examples, names: Names) -> dict[Any, Tensor]
         tensor = examples.declared.get(id(value))
         if tensor is None:
             dtype = dtype_of(value.dtype, f"input {node.name}")
-            shape = [dynamic.sizes.get(k, e) for k, e in enumerate(value.shape)]
+            symbolic = dynamic.extents()
+            shape = [symbolic.get(k, e) for k, e in enumerate(value.shape)]
             tensor = placeholder(shape, dtype, name=names.new(node.name))
         elif names.new(tensor.name) != tensor.name:
             raise FrontendError(f"from_torch: two inputs are called {tensor.name}")
