@@ -491,3 +491,38 @@ def test_a_short_sum_is_not_split_into_lanes_that_add_nothing() -> None:
         for width in re.findall(r"split\(k, factor=(\d+)\)", step.code)
     }  # fmt: skip
     assert widths and max(widths) <= 32
+
+
+def test_factors_of_advice_divide_their_axes() -> None:
+    """Of 1,001 rows and 1,000 columns, 7 rows make a tile, and 8 columns a vector."""
+    A, B = (sl.placeholder(shape, name=n) for shape, n in (((1001, 60), "A"), ((60, 1000), "B")))
+    k = sl.reduce_axis(60, name="k")
+    C = sl.compute((1001, 1000), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    for step in sl.next_steps(sl.schedule(C), TARGET):
+        for name, factor in re.findall(r"split\((\w+), factor=(\d+)\)", step.code):
+            extents = {"i": 1001, "j": 1000, "k": 60}
+            near = range(int(factor) // 2 + 1, int(factor) + 1)
+            exact = [f for f in near if not extents.get(name, int(factor)) % f]
+            assert not exact or int(factor) in exact, step.code
+
+
+def taps_of(rows: int) -> Any:
+    """Return the schedule of a convolution of three taps in a tile of so many rows."""
+    X, W = sl.placeholder((66, 32), name="X"), sl.placeholder((3, 32, 16), name="W")
+    d, c = sl.reduce_axis(3, name="d"), sl.reduce_axis(32, name="c")
+    Y = sl.compute((64, 16), lambda x, o: sl.sum(X[x + d, c] * W[d, c, o], axis=(d, c)), name="Y")
+    s = sl.schedule(Y)
+    x, o = Y.op.axis
+    strip, row = s[Y].split(x, factor=rows)
+    s[Y].reorder(strip, c, d, row, o)
+    s[Y].unroll(row)
+    s[Y].vectorize(o)
+    return s
+
+
+def test_short_sums_that_stay_loops_are_named() -> None:
+    # 12 vectors of sums, two of weights, and the elements that the next tap reads again
+    (says,) = sl.explain(taps_of(6), target=TARGET).loops
+    assert says in str(sl.explain(taps_of(6), target=TARGET))
+    assert re.match(r"The loop d of stage Y stays a loop: its 3 iterations.*there are 16", says)
+    assert not sl.explain(taps_of(2), target=TARGET).loops

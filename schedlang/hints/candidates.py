@@ -7,11 +7,11 @@ the primitives themselves know what is legal.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
 
 from schedlang.compute.tensor import ComputeOp
 from schedlang.expr.nodes import Axis
 from schedlang.hints.dot_products import dot_product_steps
+from schedlang.hints.factors import dividing, near, rows_of
 from schedlang.hints.gpu_dot_products import gpu_dot_product_steps
 from schedlang.hints.new_stages import new_stages
 from schedlang.hints.steps import Steps, Take, step
@@ -26,8 +26,8 @@ from schedlang.target import Target
 MOST_UNROLLED, TILES = 16, (16, 32, 64)
 # kinds of loops that are written out
 WRITTEN = ("vectorize", "unroll")
-# iterations of a reduction that stay together in a tile, and rows of a tile of sums
-CHUNKS, ROWS = (4, 16), (4, 6, 8)
+# iterations of a reduction that stay together in a tile
+CHUNKS = (4, 16)
 # iterations of a data loop that stay together in a block
 BLOCKS = (8, 32)
 # rows of a strip along which a window slides: each strip computes its first rows again
@@ -55,7 +55,7 @@ def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Steps]:
     in_use = set(kinds.values())
     if "vectorize" not in in_use:
         for axis in data:
-            for width in (lanes, 2 * lanes):
+            for width in dividing(axis, (lanes, 2 * lanes)):
                 yield Steps("vectorize", name, _vectors(name, axis, width), (name, axis))
     if "parallel" not in in_use and data:
         yield step("parallel", name, data[0])
@@ -68,24 +68,23 @@ def _loops(s: Schedule, view: StageView, target: Target) -> Iterator[Steps]:
         yield step("unroll", name, inner)
     lanes_at = next((a for a in view.leaf_axes if kinds.get(a) == "vectorize"), None)
     if any(a.is_reduce for a in plain):
-        for axis, rows in product(data, ROWS):
-            if type(axis.extent) is int and axis.extent % rows:
-                continue
+        for axis, rows in [(a, rows) for a in data for rows in rows_of(a)]:
             if lanes_at is not None:
                 yield Steps("register tile", name, _register_tile(name, axis, lanes_at, rows))
             elif axis is not data[-1] and not in_use:
-                for width in (lanes, 2 * lanes):
+                for width in dividing(data[-1], (lanes, 2 * lanes)):
                     take = _vector_tile(name, axis, data[-1], rows, width)
                     yield Steps("register tile", name, take, (name, axis, "tile"))
     for axis in plain[:-1]:
         yield Steps("reorder", name, _innermost(name, axis))
     if len(data) > 1:
         for edge in TILES:
-            yield Steps("tile", name, _tile(name, data[-2], data[-1], edge))
+            edges = (near(data[-2], edge), near(data[-1], edge))
+            yield Steps("tile", name, _tile(name, data[-2], data[-1], edges))
     for axis in plain:
         for chunk in CHUNKS if axis.is_reduce else BLOCKS:
             if type(axis.extent) is not int or axis.extent > chunk:
-                yield step("split", name, axis, factor=chunk)
+                yield step("split", name, axis, factor=near(axis, chunk))
     loops = view.leaf_axes
     for outer, inner in zip(loops, loops[1:]):
         if outer in plain and inner in plain and outer.is_reduce == inner.is_reduce:
@@ -124,11 +123,11 @@ def _written_out(s: Schedule, name: str) -> list[Axis]:
     return [a for a in s[name].leaf_axes if kinds.get(a) in WRITTEN]
 
 
-def _tile(name: str, y: Axis, x: Axis, edge: int) -> Take:
+def _tile(name: str, y: Axis, x: Axis, edges: tuple[int, int]) -> Take:
     """Return the steps that tile two axes, with whole reductions inside each tile's rows."""
 
     def take(s: Schedule) -> None:
-        yo, xo, yi, xi = s[name].tile(y, x, edge, edge)
+        yo, xo, yi, xi = s[name].tile(y, x, *edges)
         written = _written_out(s, name)
         steps = [a for a in s[name].leaf_axes if a.is_reduce and a not in written]
         tiled = (yo, xo, yi, xi, *steps, *written)
@@ -193,7 +192,7 @@ def _in_strips(name: str, reader: str, axis: Axis) -> Take:
         if isinstance(s.state.stages[name].attach, At):
             # the loop that it is attached to may be the one to split
             s[name].compute_root()
-        strip, inner = s[reader].split(axis, factor=STRIP)
+        strip, inner = s[reader].split(axis, factor=near(axis, STRIP))
         s[name].compute_at(s[reader], inner)
         s[name].store_at(s[reader], strip)
 

@@ -9,7 +9,7 @@ from typing import Any
 from schedlang.compute.graph import functions_of
 from schedlang.errors import CallTypeError, names_text
 from schedlang.errors import explain as message
-from schedlang.hints.findings import Finding, findings
+from schedlang.hints.findings import Finding, findings, loops_kept
 from schedlang.hints.next_steps import (
     NextStep,
     check_instructions,
@@ -67,6 +67,7 @@ class Explanation:
     ``measured`` is the time of the kernel, if arrays were given. ``bound`` says that memory bounds
     the kernel, if it does. ``unknown`` are the names of functions of :func:`~schedlang.extern`,
     whose time the estimate leaves out. ``scope`` says what kind of advice there is for a GPU.
+    ``loops`` are sentences on short sums that stay loops, whose copies the registers cannot hold.
 
     The effects are predictions of the estimate by which the tuner ranks candidates, with four facts
     added that matter to a schedule that is not tuned. LLVM vectorizes plain innermost loops of
@@ -85,11 +86,12 @@ class Explanation:
     bound: str = ""
     unknown: tuple[str, ...] = ()
     scope: str = ""
+    loops: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         head = self.name if self.measured is None else f"{self.name}: {self.measured}"
         listed = [f"{n}. {one}" for n, one in enumerate(self.advice, 1)] or [NOTHING]
-        notes = filter(None, [self.bound, self._left_out, self.scope])
+        notes = filter(None, [*self.loops, self.bound, self._left_out, self.scope])
         return "\n".join([head, *listed, *notes])
 
     @property
@@ -106,6 +108,7 @@ class Explanation:
             for n, one in enumerate(self.advice, 1)
         )
         others = [] if self.advice else [(self.name, NOTHING)]
+        others += [("loops", text) for text in self.loops]
         others += [("bound", self.bound)] if self.bound else []
         others += [("unknown", self._left_out)] if self.unknown else []
         others += [("scope", self.scope)] if self.scope else []
@@ -179,7 +182,8 @@ its own
     bound, unknown = "" if gpu else _bound(predict_here(nest, where)), functions_of(s.outputs)
     names = tuple(dict.fromkeys(function.name for function in unknown))
     scope = ON_GPUS if gpu else ""
-    return Explanation(s.outputs[0].op.name, ranked, measured, bound, names, scope)
+    loops = tuple(loops_kept(nest, where))
+    return Explanation(s.outputs[0].op.name, ranked, measured, bound, names, scope, loops)
 
 
 def _bound(now: Prediction) -> str:

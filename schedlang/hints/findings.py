@@ -20,6 +20,7 @@ from schedlang.ir.nest import Nest
 from schedlang.ir.offsets import flat, lane_step
 from schedlang.ir.printer import expr_text
 from schedlang.machine.loops.job import LoopJob
+from schedlang.machine.loops.short_sums import rolled_sums
 from schedlang.machine.loops.sums import keep_sums
 from schedlang.runtime.environment import threads_of
 from schedlang.state.state import NONTEMPORAL
@@ -65,6 +66,19 @@ def findings(nest: Nest, target: Target) -> Iterator[Finding]:
         yield from _reloaded(site, target)
         yield from _short_loops(site, nest)
         yield from _stores_through_caches(site, nest, target)
+
+
+def loops_kept(nest: Nest, target: Target) -> Iterator[str]:
+    """Yield a sentence for each short sum that stays a loop, since its copies would spill."""
+    if target.facts.binds_threads:
+        return
+    for loop, store, needed in rolled_sums(nest.body, LoopJob(nest, target)):
+        yield (
+            f"The loop {name_of(loop, nest)} of stage {store.stage} stays a loop: its "
+            f"{loop.extent} iterations, written out, would need {needed} vector registers with the "
+            f"sums, and there are {target.vector_registers}. With fewer rows in the tile they "
+            "would fit."
+        )
 
 
 def _idle_threads(large: Sequence[Site], target: Target) -> Iterator[Finding]:

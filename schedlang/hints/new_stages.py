@@ -10,6 +10,7 @@ from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.expr.visit import postorder
+from schedlang.hints.factors import dividing
 from schedlang.hints.steps import Steps, Take, of_schedule
 from schedlang.runtime.environment import threads_of
 from schedlang.schedule.schedule import Schedule
@@ -39,10 +40,10 @@ def new_stages(s: Schedule, view: StageView, target: Target) -> Iterator[Steps]:
     if steps and len(view.outputs) == 1 and "vectorize" not in kinds.values():
         lanes = target.vector_width(view.outputs[0].dtype)
         length = steps[-1].extent
-        for width in (lanes, 2 * lanes, VECTORS * lanes):
-            if isinstance(length, int) and width > length:
-                # most lanes would add nothing
-                continue
+        widths = (lanes, 2 * lanes, VECTORS * lanes)
+        # beyond the length, most lanes would add nothing
+        fitting = [w for w in widths if not isinstance(length, int) or w <= length]
+        for width in dividing(steps[-1], fitting):
             take = _in_lanes(name, steps[-1], width)
             yield Steps("rfactor", name, take, (name, steps[-1]))
 

@@ -15,7 +15,7 @@ from math import prod
 from schedlang.expr.nodes import Axis, Var
 from schedlang.index.linear import Lin
 from schedlang.ir.accesses import loads, stores
-from schedlang.ir.nodes import Block, Buffer, For, Stmt, Store, block_of, with_held
+from schedlang.ir.nodes import Block, Buffer, For, Stmt, Store, block_of, walk, with_held
 from schedlang.ir.offsets import flat, lane_step
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.plain_loops import ROLLED
@@ -62,14 +62,46 @@ def writing_out_spills(
     """
     rows = [f for f in loops if f.kind == "unroll" and f not in taps]
     lanes = next((f for f in loops if f.kind == "vectorize"), None)
-    count = vectors_of(store, tuple(loops), target.vector_width)
     fixed = all(isinstance(f.extent, int) for f in (*taps, *rows))
     whole = lanes is not None and len(taps) + len(rows) + 1 == len(loops) and fixed
-    if store.reducer is None or lanes is None or not whole or not rows or count is None:
+    if store.reducer is None or lanes is None or not whole or not rows:
         return False
+    one, several = (vectors_at_once(store, each, loops, target) for each in ((), taps))
+    if one is None or several is None:
+        return False
+    return one <= target.vector_registers < several
+
+
+def vectors_at_once(
+    store: Store, taps: Sequence[For], loops: Sequence[For], target: Target
+) -> int | None:
+    """Return the most vectors that the sums of ``store`` and their operands are at a time.
+
+    ``taps`` are the loops that are written out beside the unrolled rows. Return ``None`` for sums
+    that are not in vectors.
+    """
+    rows = [f for f in loops if f.kind == "unroll" and f not in taps]
+    lanes = next((f for f in loops if f.kind == "vectorize"), None)
+    count = vectors_of(store, tuple(loops), target.vector_width)
+    if lanes is None or count is None:
+        return None
     width = min(target.vector_width(buffer.dtype) for buffer in store.buffers)
-    one, several = (_peak(store, each, rows, lanes, width) for each in ((), taps))
-    return count + one <= target.vector_registers < count + several
+    return count + _peak(store, taps, rows, lanes, width)
+
+
+def rolled_sums(body: Block, job: LoopJob) -> list[tuple[For, Store, int]]:
+    """Return the short loops that stay loops, each with its sum and what it would need.
+
+    That is the number of vector registers that all its iterations would need, written out.
+    """
+    loops: list[tuple[For, Store, int]] = []
+    for stmt, _ in walk(keep_short_sums_rolled(body, job)):
+        if isinstance(stmt, For) and (ROLLED, 1) in stmt.pragmas and _is_short(stmt):
+            (site,) = stores(stmt.body)
+            needed = vectors_at_once(site.stmt, [stmt], (stmt, *site.loops), job.target)
+            if needed is not None:
+                loops.append((stmt, site.stmt, needed))
+    return loops
 
 
 def _peak(store: Store, taps: Sequence[For], rows: Sequence[For], lanes: For, width: int) -> int:
@@ -100,4 +132,4 @@ def _peak(store: Store, taps: Sequence[For], rows: Sequence[For], lanes: For, wi
     return max(accumulate(changes))
 
 
-__all__ = ["keep_short_sums_rolled", "writing_out_spills"]
+__all__ = ["keep_short_sums_rolled", "rolled_sums", "vectors_at_once", "writing_out_spills"]
