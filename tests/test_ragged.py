@@ -533,6 +533,8 @@ def test_a_constant_array_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert (checks(view), checks(view)) == (1, 1)
     indptr.flags.writeable = False
     assert (checks(indptr), checks(indptr), checks(view), checks(view)) == (1, 0, 1, 0)
+    # calls with another one that may change
+    assert (checks(indptr.copy()), checks(view)) == (1, 0)
     # the same elements, within another range
     matrix["indices"], matrix["data"] = (
         np.concatenate([matrix[n], matrix[n][:1]]) for n in ("indices", "data")

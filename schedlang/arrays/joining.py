@@ -6,8 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from schedlang.arrays.multiples import multiples_that_fit, unfit
-from schedlang.arrays.shapes import axis_number, extent, same
+from schedlang.arrays.shapes import axis_number, extent, multiples_that_fit, same, unfit
 from schedlang.arrays.shaping import expand_dims, moveaxis, ravel, reshape
 from schedlang.arrays.stages import axis_names, read, stage, tensor_of
 from schedlang.compute.tensor import Extent, Tensor, shape_text

@@ -6,7 +6,6 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from schedlang.arrays.multiples import multiples_that_fit, unfit
 from schedlang.arrays.shapes import (
     at_least_0,
     axis_number,
@@ -14,9 +13,11 @@ from schedlang.arrays.shapes import (
     broadcast,
     extent,
     is_one,
+    multiples_that_fit,
     same,
     size_of,
     smallest,
+    unfit,
 )
 from schedlang.arrays.stages import axis_names, tensor_of, view
 from schedlang.compute.tensor import Shape, Tensor, check_extent, shape_text

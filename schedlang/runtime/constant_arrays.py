@@ -48,7 +48,9 @@ class CheckedArrays:
 
     def add(self, place: int, array: Any, facts: Any) -> None:
         """Remember that the array at ``place`` was checked, if it is constant."""
+        last = self._last.get(place)
         if is_constant(array):
             self._last[place] = weakref.ref(array), facts
-        else:
-            self._last.pop(place, None)
+        elif last is not None and last[0]() is array:
+            # it may change, and be constant again
+            del self._last[place]

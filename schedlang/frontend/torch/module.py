@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from schedlang import topi
-from schedlang.arrays.multiples import unfit
 from schedlang.arrays.naming import as_stage, rename
+from schedlang.arrays.shapes import unfit
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import PlaceholderOp, Tensor, placeholder
 from schedlang.errors import FrontendError, explain, missing_extra

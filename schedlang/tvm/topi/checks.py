@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.arrays.multiples import multiples_that_fit, unfit
-from schedlang.arrays.shapes import same
+from schedlang.arrays.shapes import multiples_that_fit, same, unfit
 from schedlang.compute.tensor import Extent, Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
 from schedlang.expr import dtypes
