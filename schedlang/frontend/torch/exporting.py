@@ -100,11 +100,12 @@ def _for_any_size(exported: Callable[[], Any], *printed: io.StringIO) -> Any:
     for text in printed:
         text.seek(0)
         text.truncate()
-    if not hasattr(_config, "backed_size_oblivious"):
+    config: Any = _config
+    if not hasattr(config, "backed_size_oblivious"):
         # an earlier version of PyTorch
         return None
     try:
-        with _config.patch(backed_size_oblivious=True):
+        with config.patch(backed_size_oblivious=True):
             program = exported()
     except Exception:
         return None
