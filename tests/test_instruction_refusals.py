@@ -404,6 +404,16 @@ def test_a_test_inside() -> None:
         s[C].tensorize(rest, instructions.vpdpbusd)
 
 
+def test_terms_that_a_sum_leaves_out() -> None:
+    def odd(value: Any, axis: Any) -> Any:
+        return sl.sum(value, axis=axis, where=axis % 2 == 1)
+
+    C, s, (*_, ji, _) = product(reduce=odd)
+    with pytest.raises(ScheduleError, match="C leaves out terms of its sum, and vpdpbusd adds all "
+                                            "of them\n  Add zeros in their place"):  # fmt: skip
+        s[C].tensorize(ji, instructions.vpdpbusd)
+
+
 def test_two_statements_inside() -> None:
     """A stage that moves in later is seen when the schedule is lowered; the print says it."""
     A, B, D = (sl.placeholder((8,), name=name) for name in "ABD")

@@ -225,6 +225,18 @@ def tails_of_tiles() -> None:
     s[C].tensorize(inner, MMA)
 
 
+def terms_left_out() -> None:
+    A, B = sl.placeholder((16, 16), "float16", name="A"), sl.placeholder((16, 8), "float16")
+    r = sl.reduce_axis(16, name="r")
+
+    def element(i: Any, j: Any) -> Any:
+        terms = A[i, r].astype("float32") * B[r, j].astype("float32")
+        return sl.sum(terms, axis=r, where=r <= i)
+
+    C = sl.compute((16, 8), element, name="C")
+    sl.schedule(C)[C].tensorize(C.op.axis[0], MMA)
+
+
 def other_dtype() -> None:
     A, B = sl.placeholder((16, 16), name="A"), sl.placeholder((16, 8), name="B")
     r = sl.reduce_axis(16, name="r")
@@ -243,6 +255,10 @@ SCHEDULES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "tails": (
         tails_of_tiles, ScheduleError,
         r"no part of C computes all 16 x 8 x 16 terms .*\n.* s.pad_einsum\(C, \[16, 8, 16",
+    ),
+    "terms": (
+        terms_left_out, ScheduleError,
+        r"C leaves out terms of its sum, and mma_f16 adds all of them\n  Add zeros in their place",
     ),
     "thread": (
         within_a_thread, BuildError,
@@ -294,7 +310,7 @@ SCHEDULES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     ),
     "opencl": (
         lambda: Small().at_block().build(target="opencl"), BuildError,
-        r"OpenCL C has no instructions",
+        r"OpenCL C has no instr.*\n  Leave out tensorize, .* the same, or build for target=.cuda.\.",
     ),
     "cpu": (
         lambda: Small().build(target="cpu"), BuildError, r"mma_f16 has no form for target='cpu'"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedlang.expr.nodes import Axis
 from schedlang.ir.instruction_match import Mismatch, match
-from schedlang.ir.nodes import For, walk
+from schedlang.ir.nodes import For, If, walk
 from schedlang.lowering.instructions import computes, movable
 from schedlang.lowering.lower import lower_state
 from schedlang.state.plan import runs_over
@@ -30,6 +30,15 @@ def check_instruction(before: State, after: State, name: str, axis: Axis) -> Non
 
             refuse(result.why, result.hint, before, axis, declared_nest(chosen))
     if not tensorized and computes(nest.body, after.stages[name]):
+        tests = [s for s, _ in walk(nest.body) if isinstance(s, If) and s.where and not s.note]
+        if any(computes(test.body, after.stages[name]) for test in tests):
+            refuse(
+                f"{name} leaves out terms of its sum, and {chosen} adds all of them",
+                "Add zeros in their place: let the sum have its whole range, without where=, and "
+                "read a factor from a stage that computes sl.if_then_else(condition, x, 0).",
+                before,
+                axis,
+            )
         if chosen.of_warp:
             extents = [str(a.extent) for a in (*chosen.op.axis, *chosen.op.reduce_axis)]
             multiples = ", ".join(extents)

@@ -22,11 +22,14 @@ class OpenClBackend(GpuBackend):
     takes_lineinfo = False
 
     def _check(self, loop: For, target: Target) -> None:
+        declared = loop.instruction
+        assert declared is not None
+        elsewhere = ', or build for target="cuda"' if "cuda" in declared.emit else ""
         raise BuildError(
             explain(
-                f"tensorize({loop.axis.name}, {loop.instruction}) on stage {loop.stage}",
-                'OpenCL C has no instructions: their forms are PTX, for target="cuda"',
-                'Leave out tensorize, or build for target="cuda".',
+                f"tensorize({loop.axis.name}, {declared}) on stage {loop.stage}",
+                "OpenCL C has no instructions of a processor",
+                f"Leave out tensorize, whose loops compute the same{elsewhere}.",
             )
         )
 
