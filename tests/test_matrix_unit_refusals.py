@@ -310,7 +310,7 @@ SCHEDULES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     ),
     "opencl": (
         lambda: Small().at_block().build(target="opencl"), BuildError,
-        r"OpenCL C has no instr.*\n  Leave out tensorize, .* the same, or build for target=.cuda.\.",
+        r"OpenCL C has no instr.*\n  Leave out tensorize, .* same, or build for target=.cuda.\.",
     ),
     "cpu": (
         lambda: Small().build(target="cpu"), BuildError, r"mma_f16 has no form for target='cpu'"

@@ -9,9 +9,9 @@ at each level, from the nest to machine code, are in ``levels.py``.
   refusal. ``on_host.py`` has the function of the file, also for the module of a network, and loads
   it anew after a fork. A runner (``runner_of.py``, ``runners.py``,
   ``llvm_runner.py``) says how it runs: by LLVM, by numba, as Python, or as a library of C
-  (``c_library.py``; ``c_trial.py`` compiles an instruction alone). ``starts.py`` is what a call
-  starts: the function, in a lock where it launches threads (``thread_safety.py``).
-  ``background.py`` has the thread that compiles ahead of calls.
+  (``c_library.py``; ``c_trial.py`` compiles an instruction alone, and ``kept_trials.py`` keeps
+  the result). ``starts.py`` is what a call starts: the function, in a lock where it launches
+  threads (``thread_safety.py``). ``background.py`` has the thread that compiles ahead of calls.
 * **numba.** ``numba_compiler.py`` compiles the functions of an emitted file by a pipeline of
   numba's passes that suits them. It makes machine code only of the function that Python calls.
   ``numba_parallel.py`` launches parallel loops, and ``numba_team.py`` shares the loops of a scan's

@@ -157,7 +157,10 @@ def _compile(
             "or Clang"
         ) from None
     except subprocess.TimeoutExpired:
-        raise BuildError(f"{name} took more than {SECONDS} s for {source}") from None
+        raise BuildError(
+            f"{name} took more than {SECONDS} s for {source}: try again when other programs leave "
+            "it a core, or unroll less"
+        ) from None
     if ran.returncode:
         said = ran.stderr.decode(errors="replace")
         if os.strerror(errno.ENOSPC) in said:

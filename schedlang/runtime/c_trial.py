@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 
 from schedlang.codegen.c_compiler import user_head
 from schedlang.codegen.c_instruction import instruction_file
@@ -15,7 +17,7 @@ from schedlang.ir.instruction_match import packed_strides
 from schedlang.runtime import files
 from schedlang.runtime.c_library import OPTIONS, assembly, library
 from schedlang.runtime.first_run import is_illegal
-from schedlang.runtime.llvm.trial import Trial
+from schedlang.runtime.kept_trials import Trial, kept_trial
 from schedlang.runtime.processor import missing_features, of_tiles
 
 
@@ -77,4 +79,14 @@ def run_by_c(
         compiled = library(path, refusal=BuildError)
     except BuildError as error:
         return Trial("", str(error))
-    return Trial(assembly, is_illegal=is_illegal(compiled._name, function, bytes_, sizes))
+
+    def first_run() -> Trial:
+        illegal = is_illegal(compiled._name, function, bytes_, sizes)
+        return Trial(assembly, is_illegal=bool(illegal), complete=illegal is not None)
+
+    try:
+        machine_code = hashlib.sha256(Path(compiled._name).read_bytes()).hexdigest()
+    except OSError:
+        # the cache folder took no library, and a child cannot load one
+        return Trial(assembly, complete=False)
+    return kept_trial(["c", machine_code, function, bytes_, sizes], first_run)

@@ -86,9 +86,10 @@ COMPILED = Kind("compiled kernel", "kernels", ".nbc")
 LIBRARY = Kind("shared library", "kernels", ".so")
 MACHINE_CODE = Kind("machine code of a GPU kernel", "machine_code", ".json")
 MODULE = Kind("module of a network", "networks", ".json")
+TRIAL = Kind("trial of an instruction", "kernels", ".trial", cheap=True)
 # gigabytes, which each load checks
 WEIGHTS = Kind("packed weights of a network", "networks", ".weights", 4 << 30, _sums)
-KINDS = (BYTECODE, COMPILED, LIBRARY, MACHINE_CODE, MODULE, WEIGHTS)
+KINDS = (BYTECODE, COMPILED, LIBRARY, MACHINE_CODE, MODULE, TRIAL, WEIGHTS)
 # the folders in the cache folder whose files can be made again
 FOLDERS = tuple(sorted({kind.folder for kind in KINDS}))
 

@@ -20,15 +20,15 @@ LONGEST = 20.0
 
 def is_illegal(
     library: str, function: str, bytes_: Sequence[int], sizes: Sequence[int] = ()
-) -> bool:
+) -> bool | None:
     """Return whether a function of C ends its process by an illegal instruction.
 
-    It gets an array of zeros for each number of ``bytes_``, then one of the ``sizes``, if any. Any
-    other end says nothing, since zeros may not be what it takes.
+    It gets an array of zeros for each number of ``bytes_``, then one of the ``sizes``, if any. If
+    it ends in another way than by its return, return ``None``: zeros may not be what it takes.
     """
     if not sys.executable or getattr(sys, "frozen", False):
         # an application with an interpreter inside would start itself
-        return False
+        return None
     given = json.dumps([library, function, *map(list, (bytes_, sizes))])
     command = [sys.executable, "-S", "-E", __file__]
     try:
@@ -36,8 +36,8 @@ def is_illegal(
             command, input=given, text=True, capture_output=True, timeout=LONGEST, check=False
         )
     except (subprocess.TimeoutExpired, OSError):
-        return False
-    return done.returncode in ILLEGAL
+        return None
+    return done.returncode in ILLEGAL if done.returncode in (0, *ILLEGAL) else None
 
 
 def zeros(count: int) -> int:

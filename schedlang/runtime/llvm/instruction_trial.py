@@ -12,10 +12,11 @@ from schedlang.instructions.emission import MemoryFunction, in_order
 from schedlang.instructions.needs import alternatives
 from schedlang.intrinsics.simd import Vec, llvm_type
 from schedlang.markup.text import uncoloured
+from schedlang.runtime.kept_trials import Trial
 from schedlang.runtime.llvm.dialect import Context, scalar_type
 from schedlang.runtime.llvm.instructed import instructed
 from schedlang.runtime.llvm.traced import traced
-from schedlang.runtime.llvm.trial import Trial, compiled_alone
+from schedlang.runtime.llvm.trial import compiled_alone
 from schedlang.runtime.llvm.unprintable import Unprintable
 from schedlang.runtime.numba_internals import NumbaError, cpu_context, kernel_features
 from schedlang.runtime.processor import missing_features, of_tiles

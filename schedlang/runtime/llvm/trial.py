@@ -11,23 +11,12 @@ import ctypes
 import subprocess
 import sys
 from functools import lru_cache
-from typing import NamedTuple
 
 from schedlang.runtime.first_run import ILLEGAL, zeros
+from schedlang.runtime.kept_trials import Trial, kept_trial
 
 # seconds that LLVM takes at most for one instruction
 LONGEST = 60.0
-
-
-class Trial(NamedTuple):
-    """The assembly of an instruction, or the compiler's words on why there is none.
-
-    ``is_illegal`` if its first run met an instruction that the processor lacks.
-    """
-
-    assembly: str
-    error: str = ""
-    is_illegal: bool = False
 
 
 @lru_cache(maxsize=64)
@@ -37,19 +26,26 @@ def compiled_alone(module: str, processor: str, features: str, run: str = "") ->
     ``processor`` and ``features`` are LLVM's names, as in ``"znver4"`` and ``"+avx512vnni"``. The
     function ``run``, if any, is called on vectors of zeros.
     """
+    facts = ["llvm", module, processor, features, run]
+    return kept_trial(facts, lambda: _in_a_child(module, processor, features, run))
+
+
+def _in_a_child(module: str, processor: str, features: str, run: str) -> Trial:
+    """Return the trial of a module, which a child compiles."""
     command = [sys.executable, "-m", __name__, processor, features, run]
     try:
         done = subprocess.run(
             command, input=module, capture_output=True, text=True, timeout=LONGEST, check=False
         )
-    except subprocess.TimeoutExpired:
-        return Trial("", f"LLVM takes more than {LONGEST:.0f} seconds")
-    if done.stdout:
-        # how else it ends says nothing, since zeros may not be what it takes
-        return Trial(done.stdout, is_illegal=done.returncode in ILLEGAL)
-    if done.returncode:
+    except subprocess.TimeoutExpired as late:
+        # the child writes the assembly before it calls the function
+        written = (late.stdout or b"").decode(errors="replace")
+        return Trial(written, complete=False) if written else Trial("", timeout=LONGEST)
+    if done.returncode and not done.stdout:
         return Trial("", done.stderr.strip() or f"LLVM ended with status {done.returncode}")
-    return Trial(done.stdout)
+    # how else it ends says nothing, since zeros may not be what it takes
+    illegal = done.returncode in ILLEGAL
+    return Trial(done.stdout, is_illegal=illegal, complete=illegal or not done.returncode)
 
 
 def main(processor: str, features: str, run: str) -> None:
