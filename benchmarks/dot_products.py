@@ -130,10 +130,10 @@ def by_hand(product: Product) -> tuple[sl.Schedule, list[sl.Tensor]]:
     lanes, terms = chosen.lanes * vectors, form.terms
     s = sl.schedule(C)
     tile = s.cache_write(C, "local")
-    panels = B
+    panels, sums = B, None
     if form.shifts(1, kind.right):
         panels, sums = s.shift_operand(tile, B, "uint8")
-        _sum_rows(s, sums, product.m * product.k)
+        sum_loop = _sum_rows(s, sums, chosen.lanes)
     if product.n % lanes or product.k % terms:
         if panels is not B:
             s[panels].compute_inline()
@@ -167,19 +167,31 @@ def by_hand(product: Product) -> tuple[sl.Schedule, list[sl.Tensor]]:
         s[panels].parallel(panel)
     else:
         s[panels].compute_at(s[C], outer)
+    if sums is not None and few:
+        # a strip reads its rows of A once, for the sums and for the only panels
+        s[sums].compute_at(s[C], strip)
+    elif sums is not None and product.m * product.k >= 2**20:
+        # threads start and end in the time of fewer elements
+        s[sums].parallel(sum_loop)
     return s, [A, B, C]
 
 
-def _sum_rows(s: sl.Schedule, sums: sl.Tensor, elements: int) -> None:
-    """Add the steps of a row in lanes."""
-    row = s[sums].op.axis[0]
-    _, lane = s[sums].split(s[sums].op.reduce_axis[0], factor=64)
-    partial = s.rfactor(sums, lane, factor_axis=1)
-    s[partial].compute_at(s[sums], row)
-    s[partial].vectorize(s[partial].op.axis[1])
-    # threads start and end in the time of so few elements
-    if elements >= 2**20:
-        s[sums].parallel(row)
+def _sum_rows(s: sl.Schedule, sums: sl.Tensor, lanes: int) -> sl.Axis:
+    """Add the steps of a row in lanes, then these lanes of several rows, a row in each lane.
+
+    Return the loop over several rows.
+    """
+    _, step = s[sums].split(s[sums].op.reduce_axis[0], factor=lanes)
+    partial = s.rfactor(sums, step, factor_axis=1)
+    rows, row = s[sums].split(s[sums].op.axis[0], factor=lanes)
+    s[sums].reorder(rows, *s[sums].op.reduce_axis, row)
+    s[sums].vectorize(row)
+    s[partial].compute_at(s[sums], rows)
+    s[partial].set_scope("local")
+    own, lane = s[partial].op.axis
+    s[partial].reorder(own, *s[partial].op.reduce_axis, lane)
+    s[partial].vectorize(lane)
+    return rows
 
 
 def along_rows(product: Product) -> tuple[sl.Schedule, list[sl.Tensor]]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import schedlang as sl
 from benchmarks import byte_convolutions, byte_instructions, dot_products
 from benchmarks.byte_convolutions import Convolution
+from benchmarks.byte_instructions import Form
 from benchmarks.dot_products import KINDS, Kind, Product
 from benchmarks.harness import Unavailable
 from schedlang.runtime.processor import missing_features
@@ -21,6 +23,23 @@ SIZES = [(24, 64, 32), (50, 37, 29), (40, 8, 30), (40, 1, 128)]
 @pytest.mark.parametrize("kind", KINDS[:2], ids=lambda kind: kind.name)
 def test_a_product_of_bytes(kind: Kind, size: tuple[int, int, int]) -> None:
     product = Product(kind, *size)
+    a, b = product.arrays()
+    result = dot_products.ours(product, True)()
+    np.testing.assert_array_equal(result, a.astype("int32") @ b.astype("int32"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", SIZES[:3])
+def test_a_product_whose_second_operand_is_shifted(
+    size: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """VNNI's schedule of two signed operands, by an instruction of AVX2."""
+    own = sl.instructions.vpmaddwd_su_256
+    form = Form(own, own, sl.instructions.vpmaddwd_us_rows_256, 4, 2, 4)
+    monkeypatch.setitem(byte_instructions.FORMS, "s8", (form,))
+    product = Product(KINDS[1], *size)
+    s, _ = dot_products.by_hand(product)
+    assert "shift_operand" in [step.primitive for step in s.steps]
     a, b = product.arrays()
     result = dot_products.ours(product, True)()
     np.testing.assert_array_equal(result, a.astype("int32") @ b.astype("int32"))
