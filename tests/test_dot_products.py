@@ -270,3 +270,20 @@ def test_partial_sums_of_several_rows_fit_the_registers() -> None:
     candidate = space_of(problem_of([C], NARROW, {})).draw_unverified(None, first)
     decided = candidate.decisions
     assert decided["C.local.sums.vectors"] * decided["C.local.sums.rows"] < 16
+
+
+@pytest.mark.slow
+def test_a_tile_of_few_pixels_reads_weights_for_a_row() -> None:
+    """Weights in the order of the instruction: a tile has 7 columns, not one and many channels."""
+    X = sl.placeholder((64, 7, 7, 8), "uint8", name="X")
+    W = sl.placeholder((256, 64, 2, 8, 4), "int8", name="W")
+    c, h, q = (sl.reduce_axis(n, name=name) for n, name in ((64, "c"), (2, "h"), (4, "q")))
+
+    def element(b: sl.Axis, y: sl.Axis, x: sl.Axis, j: sl.Axis) -> object:
+        terms = X[c, y, x, h * 4 + q].astype("int32") * W[b, c, h, j, q].astype("int32")
+        return sl.sum(terms, axis=(c, h, q))
+
+    C = sl.compute((256, 7, 7, 8), element, name="C")
+    text = str(sl.autoschedule(C, target=AVX2))
+    assert "tensorize vpmaddwd_us_256" in text
+    assert "C.local: int32[1, 2, 7, 8]" in text
