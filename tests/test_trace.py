@@ -39,6 +39,8 @@ USES: dict[str, str] = {
     "storage_align": "s[D].storage_align(x, 32, 1); s[D].storage_align(y, 2)",
     "transform_layout": "s[D].transform_layout("
                         "lambda x, y: (y // 4 % 2 ^ x % 2, x, y % 4, y // 8))",
+    "transform_argument": "s.transform_argument(A, lambda x, y: (y % 4, x, y // 4)); "
+                          "s.transform_argument(C, lambda i, j: (i // 8 % 8 * 48 + j, i % 8))",
     "double_buffer": "s[D].compute_at(s[C], i); s[D].double_buffer()",
     "pipeline": "c = s.cache_read(A, 'shared', [D]); s[c].compute_at(s[D], x); s[c].pipeline(3)",
     "set_store_predicate": "s[C].set_store_predicate((i < 60) & (j + 1 >= i))",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -33,6 +33,7 @@ from schedlang.lowering.scan import with_rolling_rows
 from schedlang.lowering.thread_checks import no_thread
 from schedlang.lowering.trampoline import Task, run
 from schedlang.lowering.trim import trim
+from schedlang.state.layout import ArrayLayout
 from schedlang.state.placement import Problem, place
 from schedlang.state.plan import whole
 from schedlang.state.state import Inline, Root, Stage, State
@@ -141,7 +142,7 @@ def _lowered(
     job, drafts, buffers = waiting or _drafted(state, args, folds, findings)
     if strict and job.problems:
         raise LoweringError(job.problems[0].message)
-    body = resolve(drafts, dict(buffers), job.alias, findings)
+    body = resolve(drafts, dict(buffers), state.arrays, job.alias, findings)
     body = hoist(body, findings)
     job.problems.extend(not_whole(state, job.placement, buffers, body))
     job.problems.extend(no_thread(state, body))
@@ -170,8 +171,10 @@ def _drafted(
     tensors = [a for a in args if isinstance(a, Tensor)]
     placement = place(state, tensors)
     variable = {v.name for v in variables(state.outputs)}
+    laid_out = tuple(state.arrays.items())
     buffers = findings.once(
-        ("buffers", *args, frozenset(variable)), partial(_buffers, args, variable)
+        ("buffers", *args, frozenset(variable), laid_out),
+        partial(_buffers, args, variable, state.arrays),
     )
     names = _stage_names(state, {b.name for b in buffers.values()} | variable)
     ahead = frozenset(hint.tensor for s in state.stages.values() for hint in s.prefetches)
@@ -273,7 +276,9 @@ def _aliases(state: State) -> dict[Any, Any]:
     return alias
 
 
-def _buffers(args: Sequence[Arg], taken: Set[str]) -> dict[Tensor, Buffer]:
+def _buffers(
+    args: Sequence[Arg], taken: Set[str], arrays: Mapping[Tensor, ArrayLayout]
+) -> dict[Tensor, Buffer]:
     """Return the buffers of the tensors of ``args``; their names are distinct and not ``taken``."""
     buffers: dict[Tensor, Buffer] = {}
     names = {a.name for a in args if isinstance(a, Var)} | taken
@@ -284,7 +289,8 @@ def _buffers(args: Sequence[Arg], taken: Set[str]) -> dict[Tensor, Buffer]:
                 count += 1
                 name = f"{arg.name}_{count}"
             names.add(name)
-            shape = tuple(number_or_expr(to_lin(e)) for e in arg.shape)
+            extents = arrays[arg].shape if arg in arrays else arg.shape
+            shape = tuple(number_or_expr(to_lin(e)) for e in extents)
             buffers[arg] = Buffer(name, arg.dtype, shape, "global", arg)
     return buffers
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import Tensor
@@ -31,19 +31,25 @@ from schedlang.ir.nodes import (
 )
 from schedlang.ir.rewrite import with_expressions
 from schedlang.lowering.drafts import DraftExtern, DraftPrefetch, DraftRead, DraftStore
-from schedlang.state.layout import Layout, stored_index
+from schedlang.state.layout import ArrayLayout, Layout, stored_index
 
 
 @dataclass(frozen=True)
 class Place:
-    """The storage of a tensor: its buffer, the element at index 0, and the layout."""
+    """The storage of a tensor: its buffer, the element at index 0, and the layout.
+
+    The layout of an argument is that of its ``array``.
+    """
 
     buffer: Buffer
     origin: tuple[Lin, ...] = ()
     layout: Layout = ()
+    array: Optional[ArrayLayout] = None
 
     def index(self, at: Sequence[Lin], ranges: Ranges) -> tuple[Lin, ...]:
         """Return the buffer index of the tensor's element ``at``."""
+        if self.array is not None:
+            return self.array.index(at, ranges)
         relative = tuple(i - o for i, o in zip(at, self.origin)) if self.origin else tuple(at)
         return stored_index(self.layout, relative, ranges) if self.layout else relative
 
@@ -63,11 +69,15 @@ class Where(dict[Tensor, Place]):
 def resolve(
     drafts: Sequence[Any],
     given: Mapping[Tensor, Buffer],
+    arrays: Mapping[Tensor, ArrayLayout],
     alias: Mapping[Tensor, Tensor],
     findings: Findings,
 ) -> Block:
-    """Return ``drafts`` as statements over ``given`` buffers and those that are allocated."""
-    places = {t: Place(b) for t, b in given.items()}
+    """Return ``drafts`` as statements over ``given`` buffers and those that are allocated.
+
+    ``arrays`` has the layouts of given buffers that differ from those of their tensors.
+    """
+    places = {t: Place(b, array=arrays.get(t)) for t, b in given.items()}
     stmts: list[Stmt] = []
     for draft in drafts:
         if isinstance(draft, Alloc):

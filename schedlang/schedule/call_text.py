@@ -23,7 +23,7 @@ def call_text(primitive: str, stage: str, args: Args) -> str:
         return f"{primitive}({', '.join([stage, *map(_text, args.values())])})"
     own = _LISTED.get(primitive)
     listed = _plain(PRIMITIVES[primitive], args) if own is None else own(args)
-    return f"{primitive}({listed}) on stage {stage}"
+    return f"{primitive}({listed})" + f" on stage {stage}" * (stage != "")
 
 
 def _text(value: Any) -> str:
@@ -63,4 +63,5 @@ _LISTED: dict[str, Callable[[Args], str]] = {
     "set_scope": lambda args: repr(args["scope"]),
     "storage_align": lambda args: names((args["axis"], args["factor"], args.get("offset", 0))),
     "transform_layout": _layout,
+    "transform_argument": lambda args: f"{text_of(args['tensor'])}, index_map",
 }

@@ -1,20 +1,24 @@
-"""Methods of a schedule that add stages: caches, rfactor, and changed operands of products."""
+"""Methods of a schedule that add stages, and one that lays out the arrays of arguments."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.schedule.misfits import of_schedule
 from schedlang.schedule.refuse import refuse
+from schedlang.schedule.stage_methods.index_map import indices_at, parts_of_array
+from schedlang.state.layout import Part, with_whole_ends
+from schedlang.state.primitives.argument_layout import dimensions
 from schedlang.state.primitives.arguments import names, text_of
 from schedlang.state.state import Stage
 
 
 class DataflowMethods(ABC):
-    """Methods that add stages. :class:`~schedlang.schedule.Schedule` derives from it."""
+    """Methods on what stages read and write. :class:`~schedlang.schedule.Schedule` derives from it."""
 
     @abstractmethod
     def apply(self, primitive: str, stage: str, **args: Any) -> Any: ...
@@ -246,6 +250,49 @@ class DataflowMethods(ABC):
         """
         stage, _ = self._one_stage(tensor, "shift_operand")
         return list(self.apply("shift_operand", stage.name, tensor=operand, dtype=dtype))
+
+    @of_schedule
+    def transform_argument(self, tensor: Tensor, index_map: Callable[..., Any]) -> None:
+        """Let the caller pass the array of an input or output in another shape and order.
+
+        ``index_map`` maps dimensions of ``tensor`` to the index in the array. Each index is a part
+        ``d``, ``d//n`` or ``d%n`` of one dimension, or counts several, as ``i*32 + j`` does where
+        ``j`` has 32 values. Computations, ``sl.reference`` and searches know the tensor alone:
+        give them arrays of its shape. Loops do not change. (In te it is part of
+        ``transform_layout``, as it is here in schedules of ``te.create_schedule``.) Requires sizes
+        that are numbers, divisors of the extents, and indices that determine every dimension; a
+        scan and a function of yours know their arrays.
+
+        rewrite::
+
+            A: float32[8, 32]       ->   A: float32[2, 8, 16]
+            ... = A[k, j]                ... = A[j//16, k, j%16]
+
+        >>> import schedlang as sl, numpy as np
+        >>> A = sl.placeholder((8, 32), name="A")
+        >>> C = sl.compute((8, 32), lambda k, j: A[k, j] + 1, name="C")
+        >>> s = sl.schedule(C)
+        >>> s.transform_argument(A, lambda k, j: (j // 16, k, j % 16))
+        >>> a = np.random.rand(8, 32).astype("float32")
+        >>> packed = a.reshape(8, 2, 16).transpose(1, 0, 2).copy()
+        >>> np.array_equal(sl.build(s, [A, C], "python")(packed), a + 1)
+        True
+        """
+        shown = tensor.name if isinstance(tensor, Tensor) else text_of(tensor)
+        asked = f"transform_argument({shown}, index_map)"
+        if not isinstance(tensor, Tensor):
+            refuse(asked, f"{shown} is not a tensor", "Give an input or an output.")
+        axes = dimensions(tensor)
+        indices = indices_at(index_map, axes, asked, tensor.name)
+        self.lay_out(tensor, parts_of_array(indices, axes, asked))
+
+    def lay_out(self, tensor: Tensor, dims: list[list[Part]]) -> None:
+        """Let the dimensions of an argument's array hold these parts of ``tensor``."""
+        flat = tuple(part for parts in dims for part in parts)
+        whole = with_whole_ends(flat, dimensions(tensor))
+        numbers = tuple(n for p in whole for n in (p.dim, p.divisor, p.modulus))
+        counts = tuple(len(parts) for parts in dims)
+        self.apply("transform_argument", "", tensor=tensor, parts=numbers, counts=counts)
 
     def _one_stage(self, tensor: Any, primitive: str) -> tuple[Stage, bool]:
         several = isinstance(tensor, (list, tuple))

@@ -108,10 +108,9 @@ class Schedule(DataflowMethods):
             if key in self.state.stages:
                 return StageView(self, key)
         elif isinstance(getattr(key, "op", key), PlaceholderOp):
-            refuse(
-                f"s[{key.name}]", f"{key.name} is an input and has no loops",
-                f"s.cache_read({key.name}, scope, readers) gives it a stage.",
-            )  # fmt: skip
+            from schedlang.schedule.te_layouts import input_view
+
+            return input_view(self, key)
         elif isinstance(key, Tensor):
             name = self.state.defined.get(key)
             if name is not None:
@@ -157,6 +156,10 @@ class Schedule(DataflowMethods):
         self._steps = (*self._steps, recorded)
         self._states = (*self._states, state)
         return result
+
+    def adopt(self, copy: Schedule) -> None:
+        """Take over the further steps of a copy, all at once."""
+        self._steps, self._states = copy._steps, copy._states
 
     def _stage(self, key: Any, asked: str) -> Stage:
         if isinstance(key, (Tensor, StageView, ComputeOp, ScanOp, ExternOp, str)):

@@ -37,7 +37,7 @@ class _Change:
             return before.updated(*self.stages.values())
         stages = {name: self.stages.get(name, stage) for name, stage in after.stages.items()}
         defined = {t: name for name, stage in self.stages.items() for t in stage.outputs}
-        return State(stages, after.outputs, {**before.defined, **defined})
+        return State(stages, after.outputs, {**before.defined, **defined}, after.arrays)
 
 
 @dataclass

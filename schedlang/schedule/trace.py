@@ -15,6 +15,7 @@ from schedlang.expr.printer import text
 from schedlang.expr.visit import postorder
 from schedlang.instructions.declaration import Instruction, declared_text
 from schedlang.schedule.steps import FORMAT, Step, decode
+from schedlang.state.primitives.argument_layout import dimensions
 from schedlang.state.primitives.arguments import text_of
 from schedlang.state.primitives.dataflow import visible
 from schedlang.state.primitives.table import PRIMITIVES
@@ -323,6 +324,9 @@ class _Writer:
         if step.primitive == "transform_layout":
             self.lines.append(self._layout(step, before))
             return
+        if step.primitive == "transform_argument":
+            self.lines.append(self._argument_layout(step, before, after))
+            return
         listed = args.pop("axes", None) if step.primitive in ("fuse", "reorder") else None
         operands = [self._value(before, v) for v in (listed or ())]
         if step.primitive == "cache_read":
@@ -344,16 +348,21 @@ class _Writer:
     def _layout(self, step: Step, state: State) -> str:
         """Return the index map as a lambda over the dimensions."""
         axes = state.stages[step.stage].op.axis
-        names: dict[Any, str] = {}
-        for axis in axes:
-            name = _identifier(axis.name)
-            names[axis] = name if name not in names.values() else f"{name}_{len(names)}"
+        names: dict[Any, str] = dict(zip(axes, _distinct_names(axes)))
         indices = [text(decode(state, v), lambda n: names[n]) for v in step.args["indices"]]
         stage = self._stage(state, step.stage)
         return (
             f"s[{stage}].transform_layout(lambda {', '.join(names.values())}: "
             f"({', '.join(indices)}{',' * (len(indices) == 1)}))"
         )
+
+    def _argument_layout(self, step: Step, before: State, after: State) -> str:
+        """Return the call, with the index map as a lambda over the dimensions of the tensor."""
+        tensor = decode(before, step.args["tensor"])
+        names = _distinct_names(dimensions(tensor))
+        index = after.arrays[tensor].text(names)
+        shown = self._value(before, step.args["tensor"])
+        return f"s.transform_argument({shown}, lambda {', '.join(names)}: {index})"
 
     def _emit(self, call: str, step: Step, before: State, after: State) -> None:
         if PRIMITIVES[step.primitive].makes_tensors:
@@ -393,3 +402,12 @@ def _list(items: Sequence[str]) -> str:
 
 def _is_count(node: Expr) -> bool:
     return isinstance(node, Const) and node.weak and type(node.value) is int
+
+
+def _distinct_names(axes: Sequence[Axis]) -> list[str]:
+    """Return an identifier for each axis, all distinct."""
+    names: list[str] = []
+    for axis in axes:
+        name = _identifier(axis.name)
+        names.append(name if name not in names else f"{name}_{len(names)}")
+    return names

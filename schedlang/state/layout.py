@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Optional
 
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.index.linear import Lin
 from schedlang.index.ranges import Ranges
 from schedlang.index.rules import floordiv, mod
+from schedlang.index.simplify import merge_div_mod
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,51 @@ class Swizzle:
     by: int
     divisor: int
     modulus: int
+
+
+@dataclass(frozen=True)
+class ArrayLayout:
+    """The layout of an array that the caller passes: its dimensions hold the ``parts`` in order.
+
+    ``extents`` has a tuple for each dimension of the array: the extents of its parts, of which the
+    last one counts fastest.
+
+    >>> packed = ArrayLayout((Part(0, 4), Part(1), Part(0, 1, 4)), ((2,), (3, 4)))
+    >>> packed.shape, packed.text(("i", "j"))
+    ((2, 12), '(i//4, j*4 + i%4)')
+    """
+
+    parts: Layout
+    extents: tuple[tuple[int, ...], ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(prod(extents) for extents in self.extents)
+
+    def text(self, names: Sequence[str]) -> str:
+        """Return the index in the array as Python, where the tensor's dimensions have ``names``."""
+        places = iter(self.parts)
+        index = []
+        for extents in self.extents:
+            terms = []
+            for k in range(len(extents)):
+                part, weight = next(places), prod(extents[k + 1 :])
+                term = names[part.dim] + f"//{part.divisor}" * (part.divisor > 1)
+                term += f"%{part.modulus}" * (part.modulus > 0)
+                terms.append(term + f"*{weight}" * (weight > 1))
+            index.append(" + ".join(terms))
+        return f"({', '.join(index)}{',' * (len(index) == 1)})"
+
+    def index(self, at: Sequence[Lin], ranges: Ranges) -> tuple[Lin, ...]:
+        """Return the index in the array of the tensor's element ``at``."""
+        positions = iter(stored_index(self.parts, at, ranges))
+        index = []
+        for extents in self.extents:
+            position = Lin.of(0)
+            for extent in extents:
+                position = position * extent + next(positions)
+            index.append(merge_div_mod(position))
+        return tuple(index)
 
 
 def choices_of(index: Expr, axes: Sequence[Axis]) -> list[Part]:
@@ -75,6 +122,71 @@ def part_of(index: Expr, axes: Sequence[Axis]) -> Part | None:
             if modulus == 1:
                 return None
     return Part(dim, divisor, modulus)
+
+
+def parts_of(index: Expr, axes: Sequence[Axis]) -> list[Part]:
+    """Return the parts of ``axes`` that ``index`` counts, as in ``i//4 * 32 + j``, outermost first.
+
+    The list is empty if it counts anything else, leaves out a number, or counts symbolic extents.
+
+    >>> i, j = Axis("i", 8), Axis("j", 32)
+    >>> parts_of(i // 4 * 32 + j, (i, j))
+    [Part(dim=0, divisor=4, modulus=0, swizzle=None), Part(dim=1, divisor=1, modulus=0, swizzle=None)]
+    >>> parts_of(i // 4 * 33 + j, (i, j))
+    []
+    """
+    alone = part_of(index, axes)
+    if alone is not None:
+        return [alone]
+    weighted: list[tuple[int, Part]] = []
+    terms = [(1, index)]
+    while terms:
+        weight, term = terms.pop()
+        part = part_of(term, axes)
+        if part is not None:
+            weighted.append((weight, part))
+        elif isinstance(term, Binary) and term.op == "+":
+            terms += [(weight, term.b), (weight, term.a)]
+        elif isinstance(term, Binary) and term.op == "*":
+            number, factor = (term.a, term.b) if isinstance(term.a, Const) else (term.b, term.a)
+            if not isinstance(number, Const) or type(number.value) is not int or number.value < 1:
+                return []
+            terms.append((weight * number.value, factor))
+        elif not (isinstance(term, Const) and type(term.value) is int and term.value == 0):
+            return []
+    if any(not isinstance(axes[part.dim].extent, int) for _, part in weighted):
+        return []
+    # of two equal weights, the inner part has a single value
+    weighted.sort(key=lambda pair: (-pair[0], -extent_of(pair[1], axes)))
+    expected = 1
+    for weight, part in reversed(weighted):
+        if weight != expected:
+            return []
+        expected *= extent_of(part, axes)
+    return [part for _, part in weighted]
+
+
+def extent_of(part: Part, axes: Sequence[Axis]) -> int:
+    """Return the number of values of ``part``, where the extents of ``axes`` are numbers."""
+    extent = axes[part.dim].extent
+    assert isinstance(extent, int)
+    return part.modulus or -(-extent // part.divisor)
+
+
+def with_whole_ends(layout: Layout, axes: Sequence[Axis]) -> Layout:
+    """Return ``layout`` without the moduli that end a dimension, as 6 in ``i//4%6`` of 24 rows.
+
+    >>> with_whole_ends((Part(0, 4, 6), Part(0, 1, 4)), (Axis("i", 24),))[0]
+    Part(dim=0, divisor=4, modulus=0, swizzle=None)
+    """
+    last = {p.dim: p for p in sorted(layout, key=lambda p: p.divisor)}
+
+    def ends(part: Part) -> bool:
+        extent = axes[part.dim].extent
+        known = part is last[part.dim] and isinstance(extent, int)
+        return known and part.divisor * part.modulus == extent
+
+    return tuple(replace(part, modulus=0) if ends(part) else part for part in layout)
 
 
 def incomplete(layout: Layout, dims: int) -> int | None:

@@ -19,7 +19,7 @@ from schedlang.state.dependences import (
     dependences_of,
     update_attachments,
 )
-from schedlang.state.layout import Layout
+from schedlang.state.layout import ArrayLayout, Layout
 from schedlang.state.persistent_map import PersistentMap
 from schedlang.state.relations import Relation, Split, parts, position, sources
 
@@ -190,12 +190,14 @@ class Stage:
 class State:
     """All stages, producers before consumers, and the stage that defines each tensor.
 
+    ``arrays`` has the layouts of arguments, if they are not those of their tensors.
     ``known_attachments`` and ``known_dependences`` are those that a state before had, if they hold.
     """
 
     stages: Mapping[str, Stage]
     outputs: tuple[Tensor, ...]
     defined: Mapping[Tensor, str]
+    arrays: Mapping[Tensor, ArrayLayout] = field(default_factory=dict)
     known_attachments: Attachments | None = None
     known_dependences: Dependences | None = None
 
@@ -251,7 +253,19 @@ class State:
         # all states with these operations share them, and what is found out from them
         dependences = self.dependences if same else None
         return State(
-            current.replaced(changed), self.outputs, self.defined, attachments, dependences
+            current.replaced(changed),
+            self.outputs,
+            self.defined,
+            self.arrays,
+            attachments,
+            dependences,
+        )
+
+    def with_array(self, tensor: Tensor, array: ArrayLayout) -> State:
+        """Return this state, in which the array of argument ``tensor`` has the layout ``array``."""
+        arrays = {**self.arrays, tensor: array}
+        return State(
+            self.stages, self.outputs, self.defined, arrays, self.attachments, self.dependences
         )
 
     def inserted(self, new: Stage, before: str) -> State:
@@ -262,7 +276,7 @@ class State:
                 merged[new.name] = new
             merged[name] = stage
         defined = {**self.defined, **dict.fromkeys(new.outputs, new.name)}
-        return State(merged, self.outputs, defined)
+        return State(merged, self.outputs, defined, self.arrays)
 
     def unique_name(self, base: str) -> str:
         name, count = base, 0

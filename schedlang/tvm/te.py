@@ -168,6 +168,9 @@ def _with_known_extents(result: Tensor) -> Tensor:
     return result
 
 
+# a mark between indices of transform_layout that memory keeps apart; here memory is flat
+AXIS_SEPARATOR = "axis_separator"
+
 # the tag of the enclosing scope
 _SCOPE: ContextVar[str] = ContextVar("tag", default="")
 
@@ -356,7 +359,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Axis", "ComputeOp", "Expr", "ExternOp", "PlaceholderOp", "ScanOp", "Schedule", "Tensor",
+    "AXIS_SEPARATOR", "Axis", "ComputeOp", "Expr", "ExternOp", "PlaceholderOp", "ScanOp", "Schedule", "Tensor",
     "abs", "acos", "all", "any", "asin", "atan", "atan2",
     "ceil", "ceildiv", "clz", "comm_reducer", "compute", "const", "cos", "cosh", "create_schedule",
     "decl_tensor_intrin", "div",

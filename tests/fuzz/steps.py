@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import schedlang as sl
+from schedlang.compute.graph import placeholders
 from schedlang.compute.read import Read
 from schedlang.compute.tensor import ComputeOp
 from schedlang.state.placement import effective_readers, legal_places, place
@@ -225,6 +226,13 @@ def _transform_layout(rng: Random, s: Any) -> None:
     view.transform_layout(lambda *_: tuple(places))
 
 
+def _transform_argument(rng: Random, s: Any) -> None:
+    """Divide dimensions and join their parts again, since the arrays have the tensor's shape."""
+    tensor = pick(rng, [*placeholders(s.outputs), *s.outputs])
+    factors = [rng.choice((1, 2, 4, 5)) for _ in tensor.shape]
+    s.transform_argument(tensor, lambda *at: [a // f * f + a % f for a, f in zip(at, factors)])
+
+
 def _double_buffer(rng: Random, s: Any) -> None:
     found = [v for v in _producers(s) if isinstance(s.state.stages[v.name].attach, At)]
     pick(rng, found or _producers(s)).double_buffer()
@@ -292,7 +300,7 @@ PRIMITIVES: dict[str, Callable[[Random, Any], None]] = {
     "store_root": _store_root, "cache_read": _cache_read, "cache_write": _cache_write,
     "rfactor": _rfactor, "pad_einsum": _pad_einsum, "shift_operand": _shift_operand,
     "set_scope": _set_scope, "storage_align": _storage_align,
-    "transform_layout": _transform_layout,
+    "transform_layout": _transform_layout, "transform_argument": _transform_argument,
     "double_buffer": _double_buffer, "pipeline": _pipeline, "prefetch": _prefetch,
     "pragma": _pragma,
     "set_store_predicate": _set_store_predicate, "tensorize": _tensorize,

@@ -62,7 +62,7 @@ class StorageMethods(Recording):
         self._apply("storage_align", axis=axis, factor=factor, offset=offset)
 
     @of_stage
-    def transform_layout(self, index_map: Callable[..., Any]) -> None:
+    def transform_layout(self, index_map: Callable[..., Any]) -> list[Axis] | None:
         """Store the elements in another order: ``index_map`` maps dimensions to memory indices.
 
         ``index_map`` returns one index or several, outermost first: dimensions ``d``, or ``d//n``
@@ -71,6 +71,10 @@ class StorageMethods(Recording):
         and reorder them to write memory in order. (The name is TVM's; Halide's ``reorder_storage``
         is the case without ``//``.) Requires an intermediate stage, and indices that determine
         every dimension.
+
+        In a schedule of ``te.create_schedule``, loops that had no step yet follow: the result is
+        the list of the loops over the new indices. There an output's array has the layout, too
+        (:meth:`~schedlang.schedule.Schedule.transform_argument`).
 
         rewrite::
 
@@ -116,7 +120,12 @@ class StorageMethods(Recording):
           for j in 0..32:
             T[i, 0, j] = Y[i, j]
         """
+        if self._schedule.of_te and not (self._stage.is_scan or self._stage.is_extern):
+            from schedlang.schedule import te_layouts
+
+            return te_layouts.transform_layout(self._schedule, self._stage, index_map)
         self._apply("transform_layout", indices=map_indices(index_map, self._stage))
+        return None
 
     @of_stage
     def double_buffer(self) -> None:

@@ -122,8 +122,8 @@ def transform_layout(state: State, stage: Stage, indices: tuple[Any, ...]) -> Re
     if state.is_output(stage):
         refuse(
             f"{stage.name} is an output, whose layout the caller chooses",
-            "Transform an intermediate stage, or one made by cache_read or cache_write. For a "
-            "result of another shape, make a stage that reads it the output.",
+            "Transform an intermediate stage, or one made by cache_read or cache_write. For an "
+            f"array of another shape, call s.transform_argument({stage.name}, index_map).",
         )
     reader = state.extern_reader(stage)
     if stage.is_extern or reader is not None:

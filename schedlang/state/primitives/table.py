@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from schedlang.state.primitives import (
     annotate,
+    argument_layout,
     dataflow,
     loops,
     placement,
@@ -21,6 +22,7 @@ PRIMITIVES: Mapping[str, Primitive] = {
     **tensorize.PRIMITIVES,
     **placement.PRIMITIVES,
     **storage.PRIMITIVES,
+    **argument_layout.PRIMITIVES,
     **dataflow.PRIMITIVES,
     **products.PRIMITIVES,
 }
