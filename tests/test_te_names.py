@@ -39,7 +39,7 @@ VALUES = np.arange(12, dtype="float32")
         ("contrib.mxnet", "sl.frontend"), ("contrib.graph_executor", "sl.frontend"),
         ("contrib.download", "urllib"), ("te.hybrid", "@sl.jit"), ("tir.stmt_functor", "tvm.lower"),
         ("driver.build_module", "tvm.build"), ("script", "te.compute"), ("micro", "this machine"),
-        ("topi.testing", "sl.reference"), ("ir.transform", "tvm.lower"), ("tir.transform", "lower"),
+        ("ir.transform", "tvm.lower"), ("tir.transform", "lower"),
     ],
 )  # fmt: skip
 def test_an_import_of_an_absent_module_says_so(module: str, hint: str) -> None:

@@ -133,7 +133,6 @@ REFUSED = {
     **dict.fromkeys(
         ("scatter", "scatter_nd", "scatter_add", "scatter_elements", "sparse_to_dense"), _SCATTER
     ),
-    "testing": ("references in NumPy are not part of topi here", "Use sl.reference(C)."),
     "vision": ("detection is not part of topi here", "Write it with sl.compute."),
     "tag": ("tags of computations have no effect here", "Leave tag= out."),
     **dict.fromkeys(
@@ -145,8 +144,9 @@ REFUSED = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "util":
-        return import_module("schedlang.topi.util")
+    if name in ("testing", "util"):
+        # computations need no references; util is an old name
+        return import_module(f"schedlang.topi.{name}")
     raise missing_name(__name__, name, REFUSED, "topi")
 
 
