@@ -196,6 +196,7 @@ def test_data_of_a_step_that_does_not_fit() -> None:
     s.transform_argument(B, lambda i, j: (j, i))
     text = s.to_json()
     assert "[1, 1, 0, 0, 1, 0]" in text
-    for numbers in ("[1, 1, 0, 0, 1]", "[1, 1, 0, 2, 1, 0]", "[1, 0, 0, 0, 1, 0]", "[1, 1, 0, 1, 1, 0]"):
+    others = ("[1, 1, 0, 0, 1]", "[1, 1, 0, 2, 1, 0]", "[1, 0, 0, 0, 1, 0]", "[1, 1, 0, 1, 1, 0]")
+    for numbers in others:
         with pytest.raises(ScheduleError, match="step 1, transform_argument, cannot be replayed"):
             sl.Schedule.from_json(text.replace("[1, 1, 0, 0, 1, 0]", numbers), B)

@@ -339,6 +339,8 @@ def test_devices_and_targets() -> None:
 def test_cuda_exists_under_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCHEDLANG_CUDA", "emulator")
     assert tvm.cuda(0).exist and tvm.runtime.enabled("cuda")
+    # no toolkit of today builds for a GPU of 2010
+    assert tvm.runtime.enabled("nvptx") and not tvm.runtime.enabled("nvptx -mcpu=sm_20")
 
 
 @pytest.mark.parametrize(
@@ -346,6 +348,9 @@ def test_cuda_exists_under_the_emulator(monkeypatch: pytest.MonkeyPatch) -> None
     [
         (lambda x: tvm.tir.call_intrin("float32", "tir.exp", x), np.exp),
         (lambda x: tvm.tir.call_intrin("float32", "tir.fabs", x), np.abs),
+        (lambda x: tvm.tir.call_pure_extern("float32", "__expf", x), np.exp),
+        (lambda x: tvm.tir.call_pure_extern("float32", "rint", x * 3), lambda x: np.rint(x * 3)),
+        (lambda x: tvm.tir.call_pure_extern("float32", "powf", x, x), lambda x: np.power(x, x)),
         (lambda x: tvm.tir.call_intrin("float32", "tir.pow", x, x), lambda x: np.power(x, x)),
         (
             lambda x: tvm.tir.call_intrin("float32", "tir.if_then_else", x > 0.5, x, -x),
@@ -390,7 +395,10 @@ def test_assert_allclose() -> None:
         (lambda: tvm.autotvm.RPCRunner, "sl.autotune"),
         (lambda: tvm.contrib.graph_executor, r"sl\.frontend"),
         (lambda: tvm.IRModule, r"tvm\.lower"),
-        (lambda: tvm.tir.call_pure_extern, r"te\.exp"),
+        (lambda: tvm.tir.call_tir, r"te\.exp"),
+        (lambda: tvm.tir.call_pure_extern("float32", "expp", 1.0), r"did you mean 'exp'"),
+        (lambda: tvm.tir.call_pure_extern("int32", "expf", te.var("x", "float32")), "is float32"),
+        (lambda: tvm.auto_scheduler._ffi_api, r"sl\.autotune"),
         (lambda: tvm.tir.For, r"tvm\.tir\.For: statements.*\n.*ir_builder"),
         (lambda: tvm.tir.Add, r"te\.max\(a, b\)"),
         (lambda: tvm.tir.transform.Simplify(), r"tvm\.lower"),

@@ -217,7 +217,26 @@ def test_refusals(call: Callable[[], Any], message: str) -> None:
         call()
 
 
-def test_utilities_for_sparse_matrices_are_elsewhere() -> None:
-    with pytest.raises(SchedlangError, match=r"scipy.sparse.random") as refusal:
-        topi.sparse.utils  # noqa: B018
+def test_a_random_matrix_in_blocks() -> None:
+    pytest.importorskip("scipy")
+    np.random.seed(7)
+    matrix = topi.sparse.utils.random_bsr_matrix(12, 10, 3, 2, 0.4, "float32")
+    # the share of the elements, and one block more
+    assert matrix.data.shape == (48 // 6 + 1, 3, 2) and matrix.data.dtype == "float32"
+    assert matrix.indices.dtype == matrix.indptr.dtype == "int32"
+    assert matrix.indptr[-1] == len(matrix.indices) == 9 and np.all(np.diff(matrix.indptr) >= 0)
+    dense = matrix.toarray().reshape(4, 3, 5, 2).any(axis=(1, 3))
+    assert dense.sum() == 9
+    np.random.seed(7)
+    again = topi.sparse.utils.random_bsr_matrix(12, 10, 3, 2, 0.4, "float32")
+    np.testing.assert_array_equal(matrix.toarray(), again.toarray())
+    with pytest.raises(ComputeError, match="blocks of 5 by 2 do not divide the matrix"):
+        topi.sparse.utils.random_bsr_matrix(12, 10, 5, 2, 0.4)
+    with pytest.raises(ComputeError, match="21 blocks are more than the 20 that fit"):
+        topi.sparse.utils.random_bsr_matrix(12, 10, 3, 2, 1.0)
+
+
+def test_functions_on_graphs_of_models_are_elsewhere() -> None:
+    with pytest.raises(SchedlangError, match=r"graphs of models") as refusal:
+        topi.sparse.utils.random_sparse_dense_params  # noqa: B018
     assert not isinstance(refusal.value, MissingNameError)

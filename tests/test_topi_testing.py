@@ -25,7 +25,8 @@ def convolved(a: np.ndarray, w: np.ndarray, stride: Any, pads: Any, groups: int)
     for n, f, y, x in np.ndindex(*result.shape):
         first = f // (filters // groups) * channels
         y0, x0 = y * stride[0], x * stride[1]
-        result[n, f, y, x] = (a[n, first : first + channels, y0 : y0 + kh, x0 : x0 + kw] * w[f]).sum()
+        window = a[n, first : first + channels, y0 : y0 + kh, x0 : x0 + kw]
+        result[n, f, y, x] = (window * w[f]).sum()
     return result
 
 
@@ -77,7 +78,8 @@ def test_schedules_by_the_name_of_a_target() -> None:
     for target in ("llvm", "cuda"):
         for kind in ("injective", "elemwise", "broadcast", "reduce"):
             schedule = getattr(topi.testing, f"get_{kind}_schedule")(target)
-            assert schedule is getattr(topi.cuda if target == "cuda" else topi.x86, schedule.__name__)
+            place = topi.cuda if target == "cuda" else topi.x86
+            assert schedule is getattr(place, f"schedule_{kind}")
         conv, by = topi.testing.get_conv2d_nchw_implement(target)
         assert conv is topi.nn.conv2d_nchw and by.__name__ == "schedule_conv2d_nchw"
     s = tvm.topi.testing.get_elemwise_schedule("llvm")(B)

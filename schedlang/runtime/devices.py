@@ -8,6 +8,7 @@ from typing import Any
 
 from schedlang.errors import BuildError, CallError, CallTypeError, SchedlangError, warn_of_old_name
 from schedlang.signatures import public
+from schedlang.target import Target
 from schedlang.target_kinds import CPU, CUDA, KINDS, SPELLINGS
 from schedlang.target_options import parse_target
 
@@ -118,6 +119,8 @@ def enabled(target: str) -> bool:
     (True, False, False)
     """
     try:
+        # options may name an architecture for which no kernel is built
+        Target(target)
         return device(target).exist
     except SchedlangError:
         return False

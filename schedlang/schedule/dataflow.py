@@ -18,7 +18,7 @@ from schedlang.state.state import Stage
 
 
 class DataflowMethods(ABC):
-    """Methods on what stages read and write. :class:`~schedlang.schedule.Schedule` derives from it."""
+    """Methods on what stages read and write; :class:`~schedlang.schedule.Schedule` has them."""
 
     @abstractmethod
     def apply(self, primitive: str, stage: str, **args: Any) -> Any: ...

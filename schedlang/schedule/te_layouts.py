@@ -106,7 +106,7 @@ def _dims(indices: Sequence[Any], axes: Sequence[Axis]) -> list[list[Part]]:
 
 
 def _loops_of(s: Schedule, stage: Stage, dims: Sequence[Sequence[Part]]) -> list[Axis]:
-    """Split, reorder and fuse the loops of ``stage``, so that they run over ``dims``; return them."""
+    """Split, reorder and fuse the loops of ``stage`` to run over ``dims``; return them."""
     view, loop_of = s[stage.name], dict[Part, Axis]()
     parts = [part for counted in dims for part in counted]
     for dim, axis in enumerate(stage.op.axis):

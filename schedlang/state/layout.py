@@ -130,8 +130,8 @@ def parts_of(index: Expr, axes: Sequence[Axis]) -> list[Part]:
     The list is empty if it counts anything else, leaves out a number, or counts symbolic extents.
 
     >>> i, j = Axis("i", 8), Axis("j", 32)
-    >>> parts_of(i // 4 * 32 + j, (i, j))
-    [Part(dim=0, divisor=4, modulus=0, swizzle=None), Part(dim=1, divisor=1, modulus=0, swizzle=None)]
+    >>> [(part.dim, part.divisor) for part in parts_of(i // 4 * 32 + j, (i, j))]
+    [(0, 4), (1, 1)]
     >>> parts_of(i // 4 * 33 + j, (i, j))
     []
     """

@@ -1,4 +1,4 @@
-"""te's ``call_intrin``: a function of the expression language, called by its name in TVM."""
+"""te's ``call_intrin`` and ``call_pure_extern``: functions by their names in TVM and in C."""
 
 from __future__ import annotations
 
@@ -65,4 +65,49 @@ def call_intrin(dtype: Any, func_name: str, *args: Any) -> Expr:
     return value
 
 
-__all__ = ["call_intrin"]
+# functions of C's library that tvm.tir has by the same name
+_OF_C = {
+    name: name
+    for name in (
+        "acos", "asin", "atan", "atan2", "ceil", "cos", "cosh", "erf", "exp", "exp2", "floor",
+        "fmod", "log", "log10", "log1p", "log2", "nearbyint", "pow", "round", "rsqrt", "sin",
+        "sinh", "sqrt", "tan", "tanh", "trunc",
+    )
+}  # fmt: skip
+_OF_C.update(fabs="fabs", rint="nearbyint")
+# functions of CUDA that approximate those of C
+_APPROXIMATE = {
+    f"__{name}f": name for name in ("cos", "exp", "log", "log10", "log2", "pow", "sin", "tan")
+}
+
+
+@public
+def call_pure_extern(dtype: Any, func_name: str, *args: Any) -> Expr:
+    """Return the value of a function of C's library, such as ``"expf"``, of ``args``.
+
+    It is the function of ``tvm.tir`` of that name, at most 2 ulp off in float32, and so are CUDA's
+    approximations, such as ``"__expf"``. Raise :class:`~schedlang.errors.ComputeError` for another
+    function, and :class:`~schedlang.errors.ComputeTypeError` for a result that is not ``dtype``.
+
+    >>> import schedlang as tvm
+    >>> from schedlang import te
+    >>> A = te.placeholder((8,), name="A")
+    >>> B = te.compute((8,), lambda i: tvm.tir.call_pure_extern("float32", "__expf", A[i]))
+    >>> B.op.body
+    (exp(A[i]),)
+    """
+    names = {**_OF_C, **{f"{name}f": value for name, value in _OF_C.items()}, **_APPROXIMATE}
+    if not isinstance(func_name, str) or func_name not in names:
+        close = nearest(func_name, names) if isinstance(func_name, str) else ""
+        raise ComputeError(
+            explain(
+                f"tvm.tir.call_pure_extern({dtype!r}, {func_name!r}, ...)",
+                f"an expression calls functions of C's library alone{close}",
+                "For whole arrays, te.extern calls a packed function, and sl.extern a function of "
+                "numba or of C.",
+            )
+        )
+    return call_intrin(dtype, f"tir.{names[func_name]}", *args)
+
+
+__all__ = ["call_intrin", "call_pure_extern"]

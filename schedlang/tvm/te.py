@@ -359,7 +359,8 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "AXIS_SEPARATOR", "Axis", "ComputeOp", "Expr", "ExternOp", "PlaceholderOp", "ScanOp", "Schedule", "Tensor",
+    "AXIS_SEPARATOR", "Axis",
+    "ComputeOp", "Expr", "ExternOp", "PlaceholderOp", "ScanOp", "Schedule", "Tensor",
     "abs", "acos", "all", "any", "asin", "atan", "atan2",
     "ceil", "ceildiv", "clz", "comm_reducer", "compute", "const", "cos", "cosh", "create_schedule",
     "decl_tensor_intrin", "div",

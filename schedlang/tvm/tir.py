@@ -413,7 +413,7 @@ _OPERATIONS = (
     "Mod", "Mul", "NE", "Not", "Or", "PrimExpr", "Reduce", "Sub",
 )  # fmt: skip
 REFUSED = {
-    **{f"call_{kind}": _CALL for kind in ("pure_extern", "tir")},
+    "call_tir": _CALL,
     **dict.fromkeys(("call_llvm_intrin", "call_llvm_pure_intrin"), (
         "an expression has no instructions of a processor",
         "Declare one by what it computes, sl.instruction(name, compute, emit=...), and call "
@@ -450,6 +450,7 @@ _MODULES = {
     "Buffer": "buffers",
     "call_extern": "extern_calls",
     "call_intrin": "intrinsic_calls",
+    "call_pure_extern": "intrinsic_calls",
     "call_packed": "packed",
     "decl_buffer": "buffers",
 }

@@ -63,6 +63,13 @@ REFUSED = {
             "Give sl.autotune an executor= whose workers are there.",
         ),
     ),
+    **dict.fromkeys(
+        ("_ffi_api", "PreloadCustomSketchRule"),
+        (
+            "searches have no rules of sketches",
+            "sl.autotune(C, template=...) searches over the steps that you write.",
+        ),
+    ),
     "EmptyPolicy": ("it makes a schedule without steps", "Call te.create_schedule(out.op)."),
 }  # fmt: skip
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from schedlang.errors import missing_name
 from schedlang.tvm.topi.sparse.csr import CSR, csrmm, csrmv, dense, placeholder
 
-REFUSED = {
-    "utils": (
-        "random sparse matrices and rules of sketches are not part of topi here",
-        "scipy.sparse.random makes a matrix, whose data, indices and indptr a call takes.",
-    ),
-}
-
 
 def __getattr__(name: str) -> Any:
-    raise missing_name(__name__, name, REFUSED, "topi.sparse")
+    if name == "utils":
+        # SciPy's matrices are for programs that make random ones
+        return import_module("schedlang.topi.sparse.utils")
+    raise missing_name(__name__, name, {}, "topi.sparse")
 
 
 __all__ = ["CSR", "csrmm", "csrmv", "dense", "placeholder"]
