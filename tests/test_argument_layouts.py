@@ -142,7 +142,7 @@ def test_loops_with_a_step_and_layouts_that_te_lacks_stay() -> None:
 def test_a_refused_layout_leaves_the_schedule_as_it_was() -> None:
     A, B, _ = rows_of_sums()
     s = te.create_schedule(B.op)
-    for index_map in (lambda i, j: [j // 3, i, j % 3], lambda i, j: [i, j + 1]):
+    for index_map in (lambda i, j: [j // 3, i, j % 3], lambda i, j: [i, j + 1], lambda i, j: [i]):
         with pytest.raises(ScheduleError):
             s[B].transform_layout(index_map)
     assert not s.steps

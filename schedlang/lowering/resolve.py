@@ -38,7 +38,7 @@ from schedlang.state.layout import ArrayLayout, Layout, stored_index
 class Place:
     """The storage of a tensor: its buffer, the element at index 0, and the layout.
 
-    The layout of an argument is that of its ``array``.
+    An argument has the layout ``array``, if its array and its tensor differ.
     """
 
     buffer: Buffer
@@ -75,7 +75,7 @@ def resolve(
 ) -> Block:
     """Return ``drafts`` as statements over ``given`` buffers and those that are allocated.
 
-    ``arrays`` has the layouts of given buffers that differ from those of their tensors.
+    ``arrays`` has the layouts of given buffers that differ from their tensors.
     """
     places = {t: Place(b, array=arrays.get(t)) for t, b in given.items()}
     stmts: list[Stmt] = []

@@ -256,7 +256,7 @@ class DataflowMethods(ABC):
         """Let the caller pass the array of an input or output in another shape and order.
 
         ``index_map`` maps dimensions of ``tensor`` to the index in the array. Each index is a part
-        ``d``, ``d//n`` or ``d%n`` of one dimension, or counts several, as ``i*32 + j`` does where
+        ``d``, ``d//n`` or ``d%n`` of one dimension, or counts several, such as ``i*32 + j`` where
         ``j`` has 32 values. Computations, ``sl.reference`` and searches know the tensor alone:
         give them arrays of its shape. Loops do not change. (In te it is part of
         ``transform_layout``, as it is here in schedules of ``te.create_schedule``.) Requires sizes

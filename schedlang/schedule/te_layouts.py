@@ -68,13 +68,11 @@ def transform_layout(s: Schedule, stage: Stage, index_map: Any) -> list[Axis] | 
     axes, is_output = stage.op.axis, s.state.is_output(stage)
     indices = _without_separators(indices_at(index_map, axes, asked, stage.name))
     dims = _dims(indices, axes)
-    if is_output:
-        dims = parts_of_array(indices, axes, asked)
     trial, loops = s.copy(), None
     if dims and _plain(stage):
         loops = _loops_of(trial, stage, dims)
     if is_output:
-        trial.lay_out(stage.outputs[0], dims)
+        trial.lay_out(stage.outputs[0], dims or parts_of_array(indices, axes, asked))
     else:
         places = [_index(p, axes) for parts in dims for p in parts] if dims else indices
         trial.apply("transform_layout", stage.name, indices=tuple(places))

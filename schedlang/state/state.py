@@ -190,7 +190,7 @@ class Stage:
 class State:
     """All stages, producers before consumers, and the stage that defines each tensor.
 
-    ``arrays`` has the layouts of arguments, if they are not those of their tensors.
+    ``arrays`` has the layouts of arguments that differ from their tensors.
     ``known_attachments`` and ``known_dependences`` are those that a state before had, if they hold.
     """
 

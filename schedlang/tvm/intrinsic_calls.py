@@ -75,7 +75,7 @@ _OF_C = {
     )
 }  # fmt: skip
 _OF_C.update(fabs="fabs", rint="nearbyint")
-# functions of CUDA that approximate those of C
+# approximations of CUDA
 _APPROXIMATE = {
     f"__{name}f": name for name in ("cos", "exp", "log", "log10", "log2", "pow", "sin", "tan")
 }

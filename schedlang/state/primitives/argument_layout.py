@@ -75,7 +75,7 @@ def _check_divides(axis: Axis, number: int) -> None:
 
 
 def _check_argument(state: State, tensor: Tensor) -> None:
-    """Refuse a tensor that is no argument, or whose array other code knows."""
+    """Refuse a tensor that is neither input nor output, or whose array other code knows."""
     if not isinstance(tensor, Tensor):
         refuse(f"{text_of(tensor)} is not a tensor", "Give an input or an output.")
     inputs = placeholders(state.outputs)

@@ -144,9 +144,11 @@ REFUSED = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("testing", "util"):
-        # computations need no references; util is an old name
-        return import_module(f"schedlang.topi.{name}")
+    if name == "testing":
+        # computations need no references
+        return import_module("schedlang.topi.testing")
+    if name == "util":
+        return import_module("schedlang.topi.util")
     raise missing_name(__name__, name, REFUSED, "topi")
 
 

@@ -29,7 +29,7 @@ def conv2d_nchw_python(
 
     ``w_np`` is (filter, channel, row, column), with the channels of a group. ``stride`` is a number
     or a pair, and ``padding`` a number, a pair, ``(top, left, bottom, right)``, ``"SAME"`` or
-    ``"VALID"``. The dtype is that of NumPy's product of the two.
+    ``"VALID"``. The dtype is NumPy's for a product of the two.
 
     >>> a, w = np.ones((1, 2, 4, 4), "float32"), np.ones((3, 2, 3, 3), "float32")
     >>> conv2d_nchw_python(a, w, 1, 1)[0, 0].tolist()[0]
