@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from schedlang.compute.extern_op import ExternOp
 from schedlang.compute.facts import facts_of
 from schedlang.compute.graph import placeholders
-from schedlang.compute.tensor import Tensor
+from schedlang.compute.tensor import ScanOp, Tensor
 from schedlang.expr.nodes import Axis
 from schedlang.state.layout import ArrayLayout, Part, extent_of, incomplete
 from schedlang.state.primitives.arguments import count, text_of
@@ -46,7 +46,7 @@ def transform_argument(
     lengths = [count(n, "the parts of a dimension") for n in counts]
     if len(numbers) != 3 * sum(lengths):
         refuse(f"{len(numbers)} numbers are not {sum(lengths)} parts of three")
-    layout = tuple(Part(*numbers[k : k + 3]) for k in range(0, len(numbers), 3))
+    layout = tuple(map(Part, numbers[::3], numbers[1::3], numbers[2::3]))
     if any(part.dim >= len(axes) or part.divisor < 1 for part in layout):
         refuse(f"a part is none of {tensor.name}, which has {len(axes)} dimensions")
     for part in layout:
@@ -109,7 +109,7 @@ def _check_argument(state: State, tensor: Tensor) -> None:
                 f"{other.op.function.name} knows {tensor.name} as an array of its dimensions",
                 "Let a stage copy it, and give that stage to the function.",
             )
-        if other.is_scan and tensor in (*other.op.init, *other.op.update):
+        if isinstance(other.op, ScanOp) and tensor in (*other.op.init, *other.op.update):
             refuse(
                 f"{tensor.name} is stored in scan {other.name}",
                 "Make a stage that copies it the output.",
