@@ -268,6 +268,7 @@ REFUSALS = {
     "diagonals": (lambda A: topi.matrix_set_diag(A, A, 9), "which are -1 to 2"),
     "no stride": (lambda A: topi.strided_set(A, A, [0, 0], [2, 3], [0, 1]), "stride .* is 0"),
     "tensors": (lambda A: topi.strided_set(A, A, A, [2, 3]), "must be known before a call"),
+    "steps": (lambda A: topi.strided_set(A, A, [0, 0], [2, 3], A), "strides is the tensor"),
     "many diagonals": (lambda A: topi.matrix_set_diag(A, A, (0, 1, 2)), "k=.* has 3 numbers"),
     "dtype of a diagonal": (lambda A: topi.matrix_set_diag(A, ints(2)), "is int32, and A is float"),
     "dtype of a slice": (

@@ -72,7 +72,8 @@ def strided_set(a: Any, v: Any, begin: Any, end: Any, strides: Any = None) -> Te
     """
     asked = "topi.strided_set"
     lists = []
-    for what, value in (("begin", begin), ("end", end), ("strides", strides or [1] * a.ndim)):
+    steps = strides if isinstance(strides, Tensor) or strides else [1] * a.ndim
+    for what, value in (("begin", begin), ("end", end), ("strides", steps)):
         if isinstance(value, Tensor):
             raise ComputeError(
                 f"{asked}: {what} is the tensor {value.name}, and the slice must be known before a "
@@ -94,9 +95,9 @@ def strided_set(a: Any, v: Any, begin: Any, end: Any, strides: Any = None) -> Te
             up = taken if taken.step > 0 else taken[::-1]
             if not up:
                 return a.element(at)
-            steps = (i - up.start) // up.step
+            place = (i - up.start) // up.step
             inside += [i >= up.start, i <= up[-1], ((i - up.start) % up.step).equal(0)]
-            places.append(steps if taken.step > 0 else len(up) - 1 - steps)
+            places.append(place if taken.step > 0 else len(up) - 1 - place)
         return if_then_else(every(*inside), v.element(tuple(places)), a.element(at))
 
     return compute("strided_set", a.shape, element)
