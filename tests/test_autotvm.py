@@ -106,9 +106,14 @@ def test_a_search_writes_a_log_and_its_best_is_applied(
     check_product(s, args, 8)
 
 
-def test_without_times_the_least_estimate_is_applied(tmp_path: Path) -> None:
-    log, task = Database(tmp_path / "log"), autotvm.task.create(limited, args=(16,), target="llvm")
-    where = Where.here(task.outputs, task.target, {})
+@pytest.mark.parametrize(("target", "ran"), [("llvm", "cpu"), ("cuda", "cuda-emulator")])
+def test_without_times_the_least_estimate_is_applied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, ran: str
+) -> None:
+    if target == "cuda":
+        monkeypatch.setenv("SCHEDLANG_CUDA", "emulator")
+    log, task = Database(tmp_path / "log"), autotvm.task.create(limited, args=(16,), target=target)
+    where = Where.here(task.outputs, tvm.target.Target(ran), {})
     for number, (lanes, estimate) in enumerate([(2, 3.0), (4, 1.0), (8, 2.0)]):
         trial = Trial(
             number, "ok", "{}", {"lanes": lanes}, estimate=estimate,

@@ -98,7 +98,7 @@ def _dims(indices: Sequence[Any], axes: Sequence[Axis]) -> list[list[Part]]:
     flat = [part for parts in dims for part in parts]
     whole = iter(with_whole_ends(tuple(flat), axes))
     dims = [[next(whole) for _ in parts] for parts in dims]
-    divides = all(axes[p.dim].extent % (p.divisor * (p.modulus or 1)) == 0 for p in flat)  # type: ignore[operator]
+    divides = all(axes[p.dim].extent % (p.divisor * (p.modulus or 1)) == 0 for p in flat)
     complete = incomplete(tuple(p for parts in dims for p in parts), len(axes)) is None
     return dims if all(dims) and divides and complete else []
 

@@ -12,7 +12,7 @@ from schedlang.autotune.records.distance import comparable
 from schedlang.autotune.records.warn import warn
 from schedlang.errors import TuningError
 from schedlang.signatures import public
-from schedlang.target import Target
+from schedlang.target import Target, or_emulator
 from schedlang.tvm.autotvm.config import ConfigEntity
 from schedlang.tvm.autotvm.task import (
     DISPATCH,
@@ -84,7 +84,9 @@ class ApplyHistoryBest:
         self._chosen[str(Target.of(target)), tuple(workload)] = cfg
 
     def _recorded(self, task: Task) -> ConfigEntity | None:
-        name, place = recorded_name(task.workload), Where.here(task.outputs, task.target, {})
+        # searches record the target that they ran, which may be the emulator
+        place = Where.here(task.outputs, or_emulator(task.target), {})
+        name = recorded_name(task.workload)
         for _, _, entry in nearest_first(self._databases, [place], task.outputs):
             if entry.trial.template != name:
                 continue
