@@ -175,25 +175,25 @@ def get_injective_schedule(target: Any) -> Callable[..., Any]:
     >>> get_injective_schedule("llvm").__name__
     'schedule_injective'
     """
-    return _place(target).schedule_injective  # type: ignore[no-any-return]
+    return _place(target).schedule_injective
 
 
 @public
 def get_elemwise_schedule(target: Any) -> Callable[..., Any]:
     """Return ``topi.x86.schedule_elemwise``, or ``topi.cuda``'s for a GPU."""
-    return _place(target).schedule_elemwise  # type: ignore[no-any-return]
+    return _place(target).schedule_elemwise
 
 
 @public
 def get_broadcast_schedule(target: Any) -> Callable[..., Any]:
     """Return ``topi.x86.schedule_broadcast``, or ``topi.cuda``'s for a GPU."""
-    return _place(target).schedule_broadcast  # type: ignore[no-any-return]
+    return _place(target).schedule_broadcast
 
 
 @public
 def get_reduce_schedule(target: Any) -> Callable[..., Any]:
     """Return ``topi.x86.schedule_reduce``, or ``topi.cuda``'s for a GPU."""
-    return _place(target).schedule_reduce  # type: ignore[no-any-return]
+    return _place(target).schedule_reduce
 
 
 @public
