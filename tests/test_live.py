@@ -149,10 +149,12 @@ s["C"].reorder(io, jo, *s[C].op.reduce_axis, ii, ji)
 s[C].vectorize(s[C].leaf_axes[-1]); s[C].unroll(ii)
 BB = s.cache_read(B, "global", [C])
 s[BB].transform_layout(lambda k, j: (j // 16, k, j % 16))
+s.transform_argument(A, lambda i, k: (k, i))
 """
     made = edit(text, s).schedule
     assert [x.primitive for x in made.steps] == [
         "tile", "reorder", "vectorize", "unroll", "cache_read", "transform_layout",
+        "transform_argument",
     ]  # fmt: skip
     assert "vectorize j.inner in 0..16" in str(made) and "B.global: float32[4, 64, 16]" in str(made)
 

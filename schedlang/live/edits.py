@@ -29,10 +29,9 @@ from schedlang.state.thread_axis import thread_axis
 # limits on what a text may ask for: characters, nested parts, bits of a number, items of a list,
 # and the lists in it
 LONGEST, DEEPEST, BITS, ITEMS = 50_000, 40, 64, 5000
-_SCHEDULE = frozenset(
-    {"tensor", "expr", "normalize"} | {n for n, p in PRIMITIVES.items() if p.makes_tensors}
-)
-_STAGE = frozenset(n for n, p in PRIMITIVES.items() if not p.makes_tensors)
+_OF_SCHEDULE = {n for n, p in PRIMITIVES.items() if p.makes_tensors or p.on_schedule}
+_SCHEDULE = frozenset({"tensor", "expr", "normalize"} | _OF_SCHEDULE)
+_STAGE = frozenset(PRIMITIVES.keys() - _OF_SCHEDULE)
 # the attributes that a text may read, by the type of the object
 _READ: Mapping[type, frozenset[str]] = {
     StageView: frozenset({"op", "leaf_axes", "leaf_iter_vars", "outputs"}),
