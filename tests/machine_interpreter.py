@@ -119,10 +119,13 @@ class Machine:
 
     def loop(self, stmt: For, space: dict[str, Any]) -> Steps:
         start, stop = (int(self.evaluate(end, space)) for end in (stmt.start, stmt.stop))
-        iterations = list(range(start, stop, stmt.step))
+        iterations: Sequence[int] = range(start, stop, stmt.step)
         if stmt.parallel and self.rng is not None:
+            iterations = list(iterations)
             self.rng.shuffle(iterations)
         for index in iterations:
+            if stmt.again is not None and not self.evaluate(stmt.again, space):
+                break
             space[stmt.index.name] = index
             yield from self.body(stmt.body, space)
 

@@ -153,7 +153,12 @@ class Printer(ValuePrinter):
         if isinstance(stmt, m.For):
             name, step = stmt.index.name, f" += {stmt.step}" if stmt.step != 1 else "++"
             start, stop = self.text(stmt.start), self.text(stmt.stop)
-            head = f"for (sl_i64 {name} = {start}; {name} < {stop}; {name}{step}) {{"
+            test = f"{name} < {stop}"
+            if stmt.again is not None:
+                test += f" && {self.text(stmt.again)}"
+            head = f"for (sl_i64 {name} = {start}; {test}; {name}{step}) {{"
+            if stmt.again is not None and stmt.is_endless:
+                head = f"while ({self.text(stmt.again)}) {{"
             lines = [Line(f"{margin}#pragma omp parallel for", number)] if stmt.parallel else []
             inside = {*known, name}
             lines.append(Line(margin + head + _note(stmt.note), number))

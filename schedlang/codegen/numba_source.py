@@ -71,9 +71,15 @@ class StatementPrinter(Printer, ABC):
 
     def loop(self, stmt: For, depth: int) -> list[Line]:
         """Return the lines of a loop with its body."""
-        note = _comment(stmt.note)
-        head = f"{INDENT * depth}for {stmt.index.name} in {self._range(stmt)}:{note}"
-        return [Line(head, stmt.number), *self.body(stmt.body, depth + 1)]
+        note, margin = _comment(stmt.note), INDENT * depth
+        head = f"{margin}for {stmt.index.name} in {self._range(stmt)}:{note}"
+        if stmt.again is not None and stmt.is_endless:
+            head = f"{margin}while {self(stmt.again)}:{note}"
+        lines = [Line(head, stmt.number)]
+        if stmt.again is not None and not stmt.is_endless:
+            lines.append(Line(f"{margin}{INDENT}if not {self(stmt.again)}:", stmt.number))
+            lines.append(Line(f"{margin}{INDENT * 2}break", stmt.number))
+        return [*lines, *self.body(stmt.body, depth + 1)]
 
     def _hints(self, loop: For) -> list[str]:
         """Return the calls behind a loop that tell the compiler what to do with it."""

@@ -193,14 +193,22 @@ class _Instrument:
         for end in (stmt.start, stmt.stop):
             self.value(end, region, row, out)
         counter: list[Stmt] = []
-        if isinstance(stmt.start, Num) and isinstance(stmt.stop, Num):
+        known = isinstance(stmt.start, Num) and isinstance(stmt.stop, Num)
+        if known and stmt.again is None:
             ends = int(stmt.start.value), int(stmt.stop.value)
             inside = Region(region, times=len(range(*ends, stmt.step)))
         else:
             inside = self.counted(counter)
         row.inside = inside
+        tested: list[Stmt] = []
+        after: list[Stmt] = []
+        if stmt.again is not None:
+            self.value(stmt.again, inside, row, tested)
+        if stmt.again is not None and stmt.is_endless:
+            # the test that fails
+            self.value(stmt.again, region, row, after)
         body = self.body(stmt.body, inside)
-        return [*out, replace(stmt, body=(*counter, *body))]
+        return [*out, replace(stmt, body=(*counter, *tested, *body)), *after]
 
     def branch(self, stmt: If, region: Region, row: _Row) -> list[Stmt]:
         out: list[Stmt] = []

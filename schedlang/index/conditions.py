@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from schedlang.expr.lazy import is_both
 from schedlang.expr.nodes import Binary, Const, Expr, Select, Unary
 from schedlang.expr.operators import COMPARISONS, OPERATORS
 from schedlang.expr.visit import postorder
@@ -93,8 +92,12 @@ def joined_by(node: Expr, holds: bool) -> tuple[tuple[Expr, bool], ...]:
         return ((node.a, not holds),)
     if isinstance(node, Binary) and node.op == ("&" if holds else "|"):
         return (node.b, holds), (node.a, holds)
-    if holds and is_both(node):
-        return (node.a, True), (node.cond, True)
+    if isinstance(node, Select) and node.dtype == "bool":
+        # one side is a constant that is not the truth value, so the other side is taken
+        if isinstance(node.b, Const) and bool(node.b.value) is not holds:
+            return (node.a, holds), (node.cond, True)
+        if isinstance(node.a, Const) and bool(node.a.value) is not holds:
+            return (node.b, holds), (node.cond, False)
     return ()
 
 

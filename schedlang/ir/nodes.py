@@ -38,6 +38,8 @@ from schedlang.ir.extern_call import Extern, Touch
 from schedlang.ir.statement import Statement as Statement
 from schedlang.state.layout import Layout, Swizzle
 
+# the extent of a loop that elements alone end: the largest index
+ENDLESS = 2**63 - 1
 LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "vthread", "thread", "tensorize")
 
 
@@ -109,11 +111,13 @@ class For(Statement):
     """A loop over ``axis``, which runs over ``0..extent``.
 
     ``tag`` names the thread index of a loop of kind ``"thread"``. A loop of kind ``"tensorize"``
-    and the loops in it are computed by an ``instruction``.
+    and the loops in it are computed by an ``instruction``. A serial loop ends before the first
+    iteration in which ``again``, an element of bool, does not hold; one of ``ENDLESS`` extent has
+    no other end.
     """
 
     HELD = ("body",)
-    EXPRESSIONS = ("extent",)
+    EXPRESSIONS = ("extent", "again")
     BINDS = ("axis",)
 
     axis: Axis
@@ -125,6 +129,7 @@ class For(Statement):
     pragmas: tuple[tuple[str, Any], ...] = ()
     number: Optional[int] = None
     instruction: Optional[Instruction] = None
+    again: Optional[Load] = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from schedlang.index.linear import to_expr
 from schedlang.index.simplify import to_lin
 from schedlang.ir.extern_call import Extern
 from schedlang.ir.nodes import (
+    ENDLESS,
     Alloc,
     Barrier,
     Block,
@@ -268,7 +269,10 @@ def loop_text(loop: For, names: dict[Axis, str]) -> str:
         notes.append(f"{loop.stage} is reduced across these threads")
     name, trim = names.get(loop.axis, loop.axis.name), trim_loop(loop)
     ends = f"{_end(trim.start, names)}..{_end(trim.stop, names)}"
-    return f"{word} {name} in {ends}:" + (f"   # {', '.join(notes)}" if notes else "")
+    while_ = "" if loop.again is None else f"while {expr_text(loop.again, names)}"
+    if isinstance(loop.extent, int) and loop.extent == ENDLESS:
+        return f"{while_}:"
+    return f"{word} {name} in {ends}{while_ and ' '}{while_}:" + (f"   # {', '.join(notes)}" if notes else "")
 
 
 def _end(value: Expr | int, names: dict[Axis, str]) -> str:

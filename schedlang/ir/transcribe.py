@@ -280,6 +280,8 @@ def _loop(w: _Writer, loop: For, stack: list[Any]) -> None:
     order = "ordered" if loop.kind in UNORDERED else "range"
     w.line(f"for {name} in {order}({', '.join(ends)}):")
     w.current.indent += 1
+    if loop.again is not None:
+        w.line(f"if not {w.value(loop.again)}: break")
     w.line("ticks[0] += 1")
     shadowed = w.names.get(loop.axis)
     w.names[loop.axis] = name

@@ -217,6 +217,8 @@ class _Walker:
     def enter_loop(self, loop: For) -> None:
         if loop.kind not in LOOP_KINDS:
             self.fail(f"loop {loop.axis.name} is of unknown kind {loop.kind!r}")
+        if loop.again is not None and (loop.kind != "serial" or loop.again.dtype != "bool"):
+            self.fail(f"loop {loop.axis.name} is {loop.kind}, and {self.text(loop.again)} ends it")
         if loop.axis in self.axes:
             self.fail(f"loop {loop.axis.name} stands inside another loop over the same variable")
         if isinstance(loop.extent, int) and loop.extent < 0:

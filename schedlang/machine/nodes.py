@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple, Optional, Union
 from schedlang.compute.extern_op import ExternFunction
 from schedlang.expr import dtypes
 from schedlang.instructions.declaration import Instruction, ValueEmission
-from schedlang.ir.nodes import Buffer
+from schedlang.ir.nodes import ENDLESS, Buffer
 
 
 class Type(NamedTuple):
@@ -308,6 +308,9 @@ class Store(Statement):
 class For(Statement):
     """A loop over ``range(start, stop, step)``; its iterations may run in ``parallel``.
 
+    It ends before the first iteration in which ``again``, a register or an element at a fixed
+    place, does not hold; if ``stop`` is the largest index, there alone.
+
     ``label`` is a name for a function of the loop's body. The compiler keeps the loop ``rolled``,
     with that many vectors an iteration, or writes out all iterations of an ``unrolled`` one. A pass
     makes a ``function`` of the loop. ``stage`` and ``axis`` are the printed names of its stage and
@@ -315,7 +318,7 @@ class For(Statement):
     """
 
     BODIES = ("body",)
-    VALUES = ("start", "stop")
+    VALUES = ("start", "stop", "again")
     BINDS = ("index",)
 
     index: Reg
@@ -332,10 +335,16 @@ class For(Statement):
     axis: str = ""
     number: Optional[int] = None
     start: Value = Num(0)
+    again: Optional[Value] = None
 
     @property
     def from_zero(self) -> bool:
         return isinstance(self.start, Num) and self.start.value == 0
+
+    @property
+    def is_endless(self) -> bool:
+        """True if elements alone end the loop, which has no use of its index."""
+        return self.stop == Num(ENDLESS)
 
 
 @dataclass(frozen=True, eq=False)

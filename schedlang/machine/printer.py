@@ -75,7 +75,9 @@ def _statement(stmt: Stmt, known: dict[str, str]) -> list[Line]:
         step = f" step {stmt.step}" if stmt.step != 1 else ""
         kind = "parallel" if stmt.parallel else "for"
         ends = f"{_operand(stmt.start)}..{_operand(stmt.stop)}"
-        head = f"{kind} {stmt.index.name} in {ends}{step}:{_comment(_notes(stmt))}"
+        again = "" if stmt.again is None else f"while {_show(stmt.again)}"
+        head = f"{kind} {stmt.index.name} in {ends}{step}{again and ' '}{again}"
+        head = f"{again if stmt.is_endless else head}:{_comment(_notes(stmt))}"
         return [Line(head, stmt), *_body(stmt.body, 1, known)]
     if isinstance(stmt, If):
         head = f"if {_show(stmt.cond)}:{_comment(stmt.note)}"

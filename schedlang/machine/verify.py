@@ -168,6 +168,8 @@ def _view(stmt: View) -> None:
 def _loop(stmt: For, scope: _Scope, known: Mapping[str, Function]) -> set[str]:
     if stmt.index.type != INDEX or stmt.stop.type != INDEX or stmt.step < 1:
         raise _broken("a loop has an int64 index and end, and a step of 1 or more", stmt)
+    if stmt.again is not None and (stmt.parallel or not _is_flag(stmt.again)):
+        raise _broken("a register or an element at a fixed place ends a serial loop", stmt)
     before = dict(scope.bound)
     assigned = _iteration(stmt, scope, known)
     if stmt.index.name in assigned:
@@ -178,6 +180,12 @@ def _loop(stmt: For, scope: _Scope, known: Mapping[str, Function]) -> set[str]:
         # the next iteration begins with the arrays that this one bound
         _iteration(stmt, scope, known)
     return assigned
+
+
+def _is_flag(value: Value) -> bool:
+    """Return whether a value is a bool that no pass computes ahead of the loop that it ends."""
+    is_element = isinstance(value, Load) and value.how == "load" and isinstance(value.at, Num)
+    return value.type == _BOOL and (is_element or isinstance(value, Reg))
 
 
 def _iteration(loop: For, scope: _Scope, known: Mapping[str, Function]) -> set[str]:

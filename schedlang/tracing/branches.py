@@ -122,9 +122,11 @@ def choose(cond: Any, a: Any, b: Any) -> Any:
         return wrap(bool_of_python(np.logical_not(cond).value))
     first, second = expression_of(a), expression_of(b)
     _check_integers(first, second)
-    if first.weak and second.weak and first.dtype == second.dtype == "bool":
-        both = if_then_else(cond.value, bool_of_numpy(first), bool_of_numpy(second))
-        return wrap(bool_of_python(both))
+    if first.dtype == second.dtype == "bool":
+        of_python = first.weak and second.weak
+        first, second = bool_of_numpy(first), bool_of_numpy(second)
+        if of_python:
+            return wrap(bool_of_python(if_then_else(cond.value, first, second)))
     # an expression: a read within it stays under the condition
     return wrap(choice(cond.value, first, second))
 

@@ -213,7 +213,11 @@ def _joined(parts: Sequence[Callable[[], Any]], ends: bool) -> Any:
 def _unless(ends: bool, value: Any, rest: Callable[[], Any]) -> Any:
     """Return a value if its truth value is ``ends``, else what ``rest`` returns."""
     if is_unknown(value):
-        then, orelse = ((lambda: value), rest) if ends else (rest, (lambda: value))
+        own = value
+        if value.dtype == bool:
+            # the side that is taken tells its value, which proofs about the other side use
+            own = ends if value.__class__ is bool else np.bool_(ends)
+        then, orelse = ((lambda: own), rest) if ends else (rest, (lambda: own))
         return merged(condition_of(value), then, orelse, NOTHING)
     return value if bool(value) is ends else rest()
 

@@ -58,7 +58,7 @@ def host_reason(loop: HostLoop, rule: LoopRule) -> str:
                 return f"its body has the ragged reduction {op.name}"
     if rule.limited and (reason := much_work(loop)):
         return reason
-    if rule.host and (reason := much_work_after_its_end(loop)):
+    if rule.host and (reason := _much_work_after_its_end(loop)):
         return reason
     _, indexed = dependences(loop, ops)
     rows = likely(loop.hi - loop.lo) or 0
@@ -81,7 +81,7 @@ def much_work(loop: HostLoop) -> str:
     )
 
 
-def much_work_after_its_end(loop: HostLoop) -> str:
+def _much_work_after_its_end(loop: HostLoop) -> str:
     """Return how much work a loop that elements may end is, if it is worth to end it."""
     rows = likely(loop.hi - loop.lo) if loop.stops else None
     points = (rows or 0) * sum(map(_points, _operations(loop)))

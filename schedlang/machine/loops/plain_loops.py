@@ -93,7 +93,7 @@ def could_be_vectorized(loop: For, any_order: bool = False) -> bool:
     any order; integer sums may always be reordered. A loop that goes back and forth is left to
     itself.
     """
-    if loop.kind != "serial" or turns_with(loop) is not None:
+    if loop.kind != "serial" or loop.again is not None or turns_with(loop) is not None:
         return False
     inside = [stmt for stmt, _ in walk(loop.body)]
     if not all(isinstance(stmt, (For, If, Store)) for stmt in inside):

@@ -76,6 +76,7 @@ def _statement(stmt: Stmt, own: frozenset[str], job: Job) -> Body:
         after.append(Store("store", array, load.at, reg, number=stmt.number))
     if registers:
         swap: dict[Value, Value] = {load: registers[load.array.name] for load in elements}
+        stmt = swap_values(stmt, swap)
         stmt = with_bodies(stmt, lambda body: _in_registers(body, registers, swap))
     stmt = with_bodies(stmt, lambda body: _kept(body, own, job))
     return (*before, stmt, *after)
@@ -97,7 +98,7 @@ def _elements(loop: For, own: Container[str]) -> list[Load]:
     loaded: dict[str, set[Load]] = {}
     stored: dict[str, set[tuple[Value, Type]]] = {}
     refused: set[str] = set()
-    for stmt, _ in walk(loop.body):
+    for stmt, _ in [(with_fields(loop, body=()), 0), *walk(loop.body)]:
         if isinstance(stmt, For) and (stmt.parallel or stmt.function):
             return []
         for value in values(stmt):

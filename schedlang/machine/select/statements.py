@@ -238,6 +238,7 @@ class Statements:
         rolled = 0 if trim.tests else dict(loop.pragmas).get(ROLLED, 0)
         # none on a GPU: its passes do not look for such loops
         around, turn = turns_with(loop), index
+        again = None if loop.again is None else self.evaluator.value(loop.again, context)
         with self.evaluator.collected(alone=function) as body:
             if around is not None:
                 turn = self.counter(index, around, start, stop, context)
@@ -255,6 +256,7 @@ class Statements:
             axis=self.printed(loop.axis),
             number=loop.number,
             start=start,
+            again=again,
         )
         self.emit(built_loop)
 

@@ -154,8 +154,17 @@ class StatementPrinter(ValuePrinter):
         builder.position_at_end(test)
         index = builder.phi(I64, name=stmt.index.name)
         index.add_incoming(start, before)
-        builder.cbranch(builder.icmp_signed("<", index, stop), inside, after)
-        builder.position_at_end(inside)
+        if stmt.again is None or not stmt.is_endless:
+            goes_on = inside
+            if stmt.again is not None:
+                goes_on = builder.append_basic_block(f"{stmt.index.name}.again")
+            builder.cbranch(builder.icmp_signed("<", index, stop), goes_on, after)
+            builder.position_at_end(goes_on)
+        if stmt.again is not None:
+            # the lines of the test and of its ``break``
+            self.line += 0 if stmt.is_endless else 2
+            builder.cbranch(self(stmt.again), inside, after)
+            builder.position_at_end(inside)
         self.bind(stmt.index, index)
         self.body(stmt.body)
         following = builder.add(index, I64(stmt.step), flags=("nsw",))

@@ -40,21 +40,12 @@ class SerialKernel:
     read: tuple[int, ...]
     moving: tuple[int, ...]
 
-# the most iterations of a loop that elements may end: the later ones change nothing, but run
-MOST_STOPPED = 2**14
-
 
 def refusal(loop: HostLoop) -> str:
     """Return why no kernel can run a loop, or an empty text.
 
     The schedules of its stages may show another reason.
     """
-    if loop.tested:
-        return "the number of its iterations depends on elements"
-    with run_as_current(loop.body):
-        most = likely(loop.hi) if loop.stops else None
-    if most is not None and most - loop.lo > MOST_STOPPED:
-        return "elements may end it long before the end of its range"
     try:
         _check(loop)
     except NotInKernel as why:

@@ -14,6 +14,7 @@ from schedlang.expr.visit import postorder, rewrite
 from schedlang.index.linear import number_or_expr
 from schedlang.index.simplify import simplify, to_lin
 from schedlang.ir.nodes import (
+    ENDLESS,
     Alloc,
     Block,
     Buffer,
@@ -56,7 +57,10 @@ def loop_of(maker: Maker, loop: HostLoop, where: Mapping[Tensor, Buffer]) -> For
         body.run()
     extent = number_or_expr(to_lin(loop.hi) - to_lin(loop.lo))
     if isinstance(extent, int):
-        extent = max(extent, 0)
+        extent = ENDLESS if loop.tested else max(extent, 0)
+    again = None
+    if loop.tested or loop.stops:
+        again = Load(where[loop.carries[0].entering], (), "bool")
     name = loop.user_index[0]
     axis = Axis(name, extent)
     index = simplify(axis + max(loop.lo, 0))
@@ -65,7 +69,7 @@ def loop_of(maker: Maker, loop: HostLoop, where: Mapping[Tensor, Buffer]) -> For
     stage = title_of(loop, moving(loop)[0])
     if loop.form:
         maker.remarks[axis] = (loop.form,)
-    return For(axis, extent, "serial", stmts, stage)
+    return For(axis, extent, "serial", stmts, stage, again=again)
 
 
 def copied(source: Buffer, into: Buffer, stage: str) -> Stmt:

@@ -130,8 +130,6 @@ def order_of(loop: HostLoop) -> Order:
     order = Order(loop)
     results: dict[Tensor, tuple[HostLoop, int]] = {}
     for inner in loop.body.loops:
-        if inner.tested:
-            raise NotInKernel("the number of iterations of a loop in it depends on elements")
         for k, c in enumerate(inner.carries):
             if same_value(c.leaving, c.entering):
                 order.same[c.result] = order.tensor(c.start, c.result.dtype)
