@@ -271,7 +271,7 @@ FORMS = [
       "  {2}: serial inside the kernel, since its body has a serial loop",
       "    {3}: serial inside the kernel, since a[i + 1, j - 1] is read"]),
     (counted, [RANDOM.random(8)],
-     ["{3}: on the host, since the number of its iterations depends on elements"]),
+     ["{3}: serial inside the kernel, since the number of its iterations depends on elements"]),
 ]  # fmt: skip
 
 

@@ -57,6 +57,9 @@ def facts_of(cond: Expr, holds: bool, ranges: Ranges, depth: int = 0) -> tuple[L
     >>> i, j = Axis("i", 8), Axis("j", 8)
     >>> facts_of((i < 5) & (j >= i), True, Ranges())
     (i - 4, i - j)
+    >>> from schedlang.index.linear import ZERO
+    >>> facts_of(i != 7, True, Ranges({i: (ZERO, Lin.of(7))}))
+    (i - 6,)
     """
     facts: list[Lin] = []
     for node, truth in conjuncts([(cond, holds)]):
@@ -64,8 +67,13 @@ def facts_of(cond: Expr, holds: bool, ranges: Ranges, depth: int = 0) -> tuple[L
             either = facts_of(node.b, True, ranges, depth + 1)
             facts += [f for f in facts_of(node.a, True, ranges, depth + 1) if f in either]
         elif isinstance(node, Binary) and compares_indices(node):
-            op = node.op if truth else NEGATED[node.op]
-            facts += at_most(op, _difference(node, ranges))
+            op, difference = node.op if truth else NEGATED[node.op], _difference(node, ranges)
+            if op == "!=" and ranges.nonneg(-difference):
+                # the last value of a range is excluded
+                op = "<"
+            elif op == "!=" and ranges.nonneg(difference):
+                op = ">"
+            facts += at_most(op, difference)
     return tuple(facts)
 
 

@@ -393,7 +393,8 @@ class _Kept:
         self.memory.before_iteration(list(parts.values()))
         item = self.items.at(i)
         run = partial(self.body, item)
-        left = merged(parts[ON], run, bool, self.state) if self.stops else run()
+        masked = self.stops and not self.trace.rule.ends_early
+        left = merged(parts[ON], run, bool, self.state) if masked else run()
         if is_unknown(left) and not self.stops:
             raise _ElementsEnd
         if not is_unknown(left) and left:
@@ -409,9 +410,11 @@ class _Kept:
             if name in self.state.carried and old is not UNBOUND:
                 raise ComputeTypeError(f"{name} is another object in the next iteration")
         own = {}
-        if self.stops:
+        if masked:
             on = parts[ON]
             own = {ON: np.logical_and(on, np.logical_not(left)), AT: choose(on, i, parts[AT])}
+        elif self.stops:
+            own = {ON: np.logical_not(left) if is_unknown(left) else np.True_, AT: i}
         values = {n: own[n] if n in own else _result(n, self.state.value(n)) for n in names}
         return list(self.memory.after_iteration(values, list(parts.values())).values())
 

@@ -293,12 +293,9 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
     reason = host_reason(loop, trace.rule)
     if loop.tested:
         reason = "the number of its iterations depends on elements"
-    ends_early = loop.tested or loop.stops
-    if (
-        trace.rule.host
-        and trace.rule.limited
-        and (in_place(loop) or ((reason or ends_early) and not much_work(loop)))
-    ):
+    elif loop.stops and trace.rule.ends_early:
+        reason = much_work(loop) or ordered
+    if trace.rule.ends_early and (in_place(loop) or (reason and not much_work(loop))):
         why = refusal(loop)
         if not why:
             inner = "its body has a serial loop" if loop.body.loops else ""

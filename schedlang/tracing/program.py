@@ -26,7 +26,7 @@ from schedlang.tracing.host_calls import Part, parts_of
 from schedlang.tracing.recurrence import little_work
 from schedlang.tracing.repeated import run_repeated
 from schedlang.tracing.serial.kernel import SerialKernel, refusal
-from schedlang.tracing.serial.order import NotInKernel
+from schedlang.tracing.serial.order import NotInKernel, copied_arrays
 from schedlang.tracing.trace import HostLoop, Trace, Value, run_as_current
 
 Key = Union[Tensor, Var]
@@ -392,7 +392,7 @@ def plan(
             refused += said
             if not (said and trace.outermost.lengths):
                 # a trace for one length may replace this one
-                _warn_of_little_work(loop, str(why))
+                _warn_of_slow_loop(loop, str(why))
             call = _loop(loop, planner)
             planner.steps.append(call)
             refused += call.body.refused
@@ -428,20 +428,23 @@ def _say_host(loop: HostLoop, reason: str) -> list[str]:
     return [said]
 
 
-def _warn_of_little_work(loop: HostLoop, reason: str) -> None:
-    """Warn of a loop on the host whose iterations take less time than calls of their kernels."""
+def _warn_of_slow_loop(loop: HostLoop, reason: str) -> None:
+    """Warn of a loop on the host whose iterations take less time than calls of their kernels, or
+    copy arrays to assign to a small part of them.
+    """
     with run_as_current(loop.body):
+        copied = copied_arrays(loop)
         is_little = not loop.body.loops and (loop.tested or reason) and little_work(loop)
-    if not is_little:
+    why = "an iteration is so little work that NumPy alone may be faster"
+    if copied and not is_little:
+        why = f"each iteration copies {' and '.join(copied)} to assign to a part of it"
+    elif not is_little:
         return
-    of, hint = f"{loop.body.outermost.title}: the loop over {loop.user_index[0]}", ""
+    of = f"{loop.body.outermost.title}: the loop over {loop.user_index[0]}"
     if loop.tested:
-        of, reason = loop.body.title, "elements decide how often it runs"
-        hint = ". Give it a bound: for _ in range(most), with a break, may run in a kernel"
+        of = loop.body.title
     warn_user(
-        f"{of} runs on the host, since {reason}; "
-        f"an iteration is so little work that NumPy alone may be faster{hint}",
-        LoopWarning,
+        f"{of} runs on the host, since {reason}; {why}", LoopWarning,
     )
 
 

@@ -58,7 +58,7 @@ def host_reason(loop: HostLoop, rule: LoopRule) -> str:
                 return f"its body has the ragged reduction {op.name}"
     if rule.limited and (reason := much_work(loop)):
         return reason
-    if rule.host and (reason := _much_work_after_its_end(loop)):
+    if rule.host and not rule.ends_early and (reason := _much_work_after_its_end(loop)):
         return reason
     _, indexed = dependences(loop, ops)
     rows = likely(loop.hi - loop.lo) or 0

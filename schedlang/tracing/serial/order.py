@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Optional, Union
 
 from schedlang.arrays.shapes import same_shape
@@ -21,9 +22,14 @@ from schedlang.language.construct import cast
 from schedlang.tracing.conditional import unconditional
 from schedlang.tracing.indexing import in_bounds, parts_of_region
 from schedlang.tracing.recurrence import same_value
+from schedlang.tracing.spans import likely
 from schedlang.tracing.trace import Carry, HostLoop, Region, Value
 
 Computed = Union[ComputeOp, ScanOp]
+# a copy of so many times the elements that are assigned takes most of the time of an iteration
+MOST_COPIED = 16
+# a copy of fewer elements takes less time than a call of a kernel
+LARGE_COPY = 2**14
 
 
 class NotInKernel(Exception):
@@ -123,6 +129,20 @@ def in_place(loop: HostLoop) -> bool:
     return any(
         c.leaving in loop.body.regions for c in moving(loop) if isinstance(c.leaving, Tensor)
     )
+
+
+def copied_arrays(loop: HostLoop) -> list[str]:
+    """Return the arrays that an iteration on the host copies to assign to a small part of them."""
+    names = []
+    for c in moving(loop):
+        region = loop.body.regions.get(c.leaving) if isinstance(c.leaving, Tensor) else None
+        if region is None:
+            continue
+        assigned = prod(likely(p.extent) or 1 for p in parts_of_region(region) if p.extent)
+        elements = prod(likely(extent) or 1 for extent in region.base.shape)
+        if elements >= max(MOST_COPIED * assigned, LARGE_COPY):
+            names.append(title_of(loop, c))
+    return names
 
 
 def order_of(loop: HostLoop) -> Order:
