@@ -15,9 +15,10 @@ import numpy as np
 
 from schedlang.tracing.array import array_of
 from schedlang.tracing.branches import condition_of, is_unknown, merged
-from schedlang.tracing.called import CALLED, truth
+from schedlang.tracing.called import CALLED, TracedRange, truth
 from schedlang.tracing.code import is_library
-from schedlang.tracing.kept import end_of, has_items, run_kept, run_kept_while
+from schedlang.tracing.element_ends import as_while
+from schedlang.tracing.kept import end_of, has_items, items_of, run_kept, run_kept_while
 from schedlang.tracing.leaves import is_traced
 from schedlang.tracing.lookups import looked_up
 from schedlang.tracing.missed_reads import missed, missed_or, read_of
@@ -93,6 +94,8 @@ def for_loop(items: Any, body: Callable[[Any], Any], state: State) -> Any:
     Return whether there is an iteration.
     """
     trace = running_trace()
+    if trace is not None and isinstance(items, TracedRange) and items_of(items) is None:
+        return while_loop(*as_while(items, body, state))
     if trace is not None and not run_kept(trace, items, body, state):
         return has_items(items)
     if trace is not None:

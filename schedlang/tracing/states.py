@@ -61,6 +61,23 @@ class State:
             self.carried - own, "", self.nested, self.counter, self.ends,
         )  # fmt: skip
 
+    def with_number(
+        self, name: str, read: Callable[[], Any], write: Callable[[Any], None]
+    ) -> State:
+        """Return the state with one more ``name`` of a number, which each iteration changes."""
+        own = {name}
+
+        def assign(at: int, value: Any) -> None:
+            if at == len(self.names):
+                write(value)
+            else:
+                self._assign(at, value)
+
+        return State(
+            [*self._getters, read], assign, [*self.names, name], self.live, self.line,
+            self.rebound | own, self.carried | own, "", self.nested, "", self.ends,
+        )  # fmt: skip
+
     def values(self) -> dict[str, Any]:
         """Return the present values of all names."""
         return {name: self.value(name) for name in self.names}
