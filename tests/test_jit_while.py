@@ -150,6 +150,39 @@ def labels(image):
     return marks
 
 
+def sparse_product(starts, columns, values, x):
+    y = np.zeros(len(starts) - 1)
+    for i in range(len(starts) - 1):
+        for p in range(starts[i], starts[i + 1]):
+            y[i] += values[p] * x[columns[p]]
+    return y
+
+
+def primes(flags):
+    for i in range(2, len(flags)):
+        if flags[i]:
+            for j in range(i * i, len(flags), i):
+                flags[j] = False
+    return flags
+
+
+def last_of_a_range(k):
+    j = -1
+    for j in range(k[0], k[1]):  # noqa: B007
+        pass
+    return j
+
+
+def down_from_an_element(x, k):
+    for j in range(k[0], -1, -1):
+        if x[j] < 0.2:
+            break
+        x[j] *= 2
+    else:
+        x[0] = 7
+    return j
+
+
 PARENTS = np.array([0, 0, 1, 2, 4, 4, 5, 0, 7])
 PROGRAMS: dict[Callable[..., Any], list[Any]] = {
     collatz: [RANDOM.integers(1, 40, 7)],
@@ -161,7 +194,12 @@ PROGRAMS: dict[Callable[..., Any], list[Any]] = {
     escapes: [np.linspace(-2, 1, 7), np.linspace(-1, 1, 6), 20],
     shrunk: [RANDOM.random(7)],
     labels: [RANDOM.random((5, 6)) < 0.6],
-}
+    sparse_product: [
+        np.array([0, 2, 2, 5, 6]), np.array([0, 3, 1, 2, 4, 5]), RANDOM.random(6), RANDOM.random(6)
+    ],
+    primes: [np.ones(40, bool)],
+    down_from_an_element: [RANDOM.random(6) + 0.2, np.array([4])],
+}  # fmt: skip
 
 
 @pytest.mark.slow
@@ -183,6 +221,29 @@ def test_compiled_loops_that_elements_end(
     if expected is not None:
         np.testing.assert_allclose(result, expected, rtol=1e-12)
     np.testing.assert_array_equal(ours[0], theirs[0])
+
+
+@pytest.mark.parametrize("ends", [[2, 6], [6, 2]])
+def test_the_last_number_of_a_range_of_elements(ends: list[int]) -> None:
+    result = sl.jit(last_of_a_range, target="python")(np.array(ends))
+    assert type(result) is int and result == last_of_a_range(np.array(ends))
+
+
+def to_a_float(x):
+    for i in range(x[0]):
+        x[i] = 0
+
+
+def without_a_step(k):
+    for i in range(0, k[0], 0):
+        k[i] = 0
+
+
+def test_ranges_that_python_refuses() -> None:
+    with pytest.raises(sl.errors.ComputeTypeError, match="an end is a number of float64"):
+        sl.jit(to_a_float, target="python")(np.ones(3))
+    with pytest.raises(ValueError, match="must not be zero"):
+        sl.jit(without_a_step, target="python")(np.array([2, 3]))
 
 
 def test_a_while_is_a_line_of_each_text() -> None:

@@ -272,7 +272,8 @@ def loop_text(loop: For, names: dict[Axis, str]) -> str:
     while_ = "" if loop.again is None else f"while {expr_text(loop.again, names)}"
     if isinstance(loop.extent, int) and loop.extent == ENDLESS:
         return f"{while_}:"
-    return f"{word} {name} in {ends}{while_ and ' '}{while_}:" + (f"   # {', '.join(notes)}" if notes else "")
+    head = f"{word} {name} in {ends}{while_ and ' '}{while_}:"
+    return head + (f"   # {', '.join(notes)}" if notes else "")
 
 
 def _end(value: Expr | int, names: dict[Axis, str]) -> str:

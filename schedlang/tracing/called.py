@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from inspect import signature
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from schedlang.tracing.leaves import flatten, is_traced
 from schedlang.tracing.missed_reads import raise_where
 from schedlang.tracing.placed import refuse_elements
 from schedlang.tracing.python_numbers import are_of_python, bool_of_python
-from schedlang.tracing.spans import known_end, of_lengths
+from schedlang.tracing.spans import known_end, of_lengths, range_of
 from schedlang.tracing.strided import strided
 from schedlang.tracing.trace import current
 from schedlang.tracing.unknown import line_text
@@ -36,11 +37,11 @@ from schedlang.tracing.unknown import line_text
 
 @dataclass(frozen=True)
 class TracedRange:
-    """A range whose ends are values of a trace."""
+    """A range whose ends are values of a trace, or whose step is an index of at least 1."""
 
     start: Any
     stop: Any
-    step: int
+    step: Any
 
 
 class TracedZip:
@@ -82,7 +83,15 @@ def _range(_: Any, args: Any, named: Any) -> Any:
         return range(*args, **named)
     start, stop = (0, args[0]) if len(args) == 1 else args[:2]
     step = args[2] if len(args) == 3 else 1
-    return range(start, stop, step) if is_traced(step) else TracedRange(start, stop, step)
+    if is_traced(step):
+        least, _ = range_of(known_end(step)) if known_end(step) is not None else (None, None)
+        if least is None or least < 1:
+            # elements or lengths decide its direction
+            return range(start, stop, step)
+    elif not index(step):
+        # raises Python's error
+        range(0, 0, step)
+    return TracedRange(start, stop, step)
 
 
 def _extreme(function: Any, args: Any, named: Any) -> Any:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from schedlang.errors import ComputeTypeError, explain
 from schedlang.expr.nodes import Cast
 from schedlang.language.construct import as_expr
 from schedlang.tracing.array import plain, wrap
 from schedlang.tracing.called import TracedRange
 from schedlang.tracing.leaves import is_traced
 from schedlang.tracing.states import State
+from schedlang.tracing.unknown import line_text
 
 
 def as_while(
@@ -26,7 +28,7 @@ def as_while(
         _sl_counter = value
 
     def test() -> Any:
-        return _sl_counter < stop if step > 0 else _sl_counter > stop
+        return _sl_counter < stop if is_traced(step) or step > 0 else _sl_counter > stop
 
     def iteration() -> Any:
         nonlocal _sl_counter
@@ -40,4 +42,15 @@ def as_while(
 
 def _of_python(end: Any) -> Any:
     """Return an end of a range as a number of Python, which the numbers of a range are."""
-    return wrap(Cast(as_expr(plain(end)), "int64", weak=True)) if is_traced(end) else end
+    if not is_traced(end):
+        return end
+    if end.ndim or end.dtype.kind not in "iu":
+        kind = f"an array of shape {end.shape}" if end.ndim else f"a number of {end.dtype}"
+        raise ComputeTypeError(
+            explain(
+                f"range(...) in {line_text()}",
+                f"an end is {kind}, and Python takes integers",
+                "Convert it first: int(...).",
+            )
+        )
+    return wrap(Cast(as_expr(plain(end)), "int64", weak=True))

@@ -65,7 +65,7 @@ def items_of(given: Any) -> Items | None:
         return Items(len(given), lambda k: given.start + given.step * k)
     if isinstance(given, TracedRange):
         start, stop = known_end(given.start), known_end(given.stop)
-        if start is None or stop is None or not given.step:
+        if start is None or stop is None or is_traced(given.step) or not given.step:
             return None
         ends = (start, stop) if given.step > 0 else (stop, start)
         count = extent((extent_between(*ends) + abs(given.step) - 1) // abs(given.step))
@@ -109,8 +109,6 @@ def run_kept(trace: Trace, given: Any, body: Callable[[Any], Any], state: State)
     """Trace the body of a loop once; return whether Python is to run the loop instead."""
     items = items_of(given)
     if items is None:
-        if isinstance(given, TracedRange):
-            refuse_range(given)
         return True
     if isinstance(items.count, int) and items.count == 0:
         return False
