@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -265,6 +267,34 @@ def test_a_break_ends_the_loop_of_the_nest() -> None:
     jitted = check(halves_until, x, 3.5)
     (kernel,) = (k for k in jitted.kernels if "for k in 0..9 while " in str(k.loop_nest))
     assert "if not " in kernel.source
+
+
+def running_largest(x):
+    largest, results = x[0], np.zeros(len(x))
+    for i in range(len(x)):
+        if x[i] > largest:
+            largest = x[i]
+        results[i] = largest
+    return results
+
+
+def test_results_are_freed_with_their_last_name() -> None:
+    f, x = sl.jit(running_largest, target="python"), RANDOM.random(5)
+    gc.disable()
+    try:
+        result = f(x)
+        reference = weakref.ref(result)
+        del result
+        assert reference() is None
+    finally:
+        gc.enable()
+
+
+def test_the_kernel_of_a_loop_makes_arrays_that_begin_with_a_formula() -> None:
+    f, x = sl.jit(running_largest, target="python"), RANDOM.random(7)
+    np.testing.assert_array_equal(f(x), running_largest(x))
+    (kernel,) = (k for k in f.kernels if "for i in 0..7" in str(k.loop_nest))
+    assert [p.name for p in kernel.signature.inputs] == ["x", "carry0"]
 
 
 def smallest_of_sorted(x, y):

@@ -193,9 +193,9 @@ class _Instrument:
         for end in (stmt.start, stmt.stop):
             self.value(end, region, row, out)
         counter: list[Stmt] = []
-        known = isinstance(stmt.start, Num) and isinstance(stmt.stop, Num)
-        if known and stmt.again is None:
-            ends = int(stmt.start.value), int(stmt.stop.value)
+        start, stop = stmt.start, stmt.stop
+        if isinstance(start, Num) and isinstance(stop, Num) and stmt.again is None:
+            ends = int(start.value), int(stop.value)
             inside = Region(region, times=len(range(*ends, stmt.step)))
         else:
             inside = self.counted(counter)

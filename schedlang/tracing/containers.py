@@ -189,23 +189,9 @@ def check_apart(title: str, changes: Sequence[Change], containers: Sequence[Any]
 
 def store(changes: Sequence[Change], containers: Sequence[Any], leaves: Sequence[Any]) -> None:
     """Put what a call computed into the caller's containers."""
-    stored: dict[int, Any] = {}
-
-    def value_of(part: Part) -> Any:
-        if isinstance(part, OfCaller):
-            return containers[part.place]
-        if isinstance(part, OfResults):
-            return leaves[part.place]
-        if isinstance(part, HeldBefore):
-            return containers[part.place][part.key]
-        if isinstance(part, Kept):
-            return part.value
-        if id(part) not in stored:
-            stored[id(part)] = sequence_of(part.kind, _items(part, value_of))
-        return stored[id(part)]
-
+    parts = _Parts(containers, leaves)
     # all values first: one container may hold another one
-    values = [_items(change.contents, value_of) for change in changes]
+    values = [_items(change.contents, parts.value) for change in changes]
     for change, items in zip(changes, values):
         container = containers[change.place]
         container.clear()
@@ -213,6 +199,28 @@ def store(changes: Sequence[Change], containers: Sequence[Any], leaves: Sequence
             container.update(items)
         else:
             container.extend(items)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What containers get in a call; a function that called itself would keep results alive."""
+
+    containers: Sequence[Any]
+    leaves: Sequence[Any]
+    stored: dict[int, Any] = field(default_factory=dict)
+
+    def value(self, part: Part) -> Any:
+        if isinstance(part, OfCaller):
+            return self.containers[part.place]
+        if isinstance(part, OfResults):
+            return self.leaves[part.place]
+        if isinstance(part, HeldBefore):
+            return self.containers[part.place][part.key]
+        if isinstance(part, Kept):
+            return part.value
+        if id(part) not in self.stored:
+            self.stored[id(part)] = sequence_of(part.kind, _items(part, self.value))
+        return self.stored[id(part)]
 
 
 def _items(contents: Contents, value_of: Callable[[Part], Any]) -> list[Any]:

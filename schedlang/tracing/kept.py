@@ -24,6 +24,7 @@ from schedlang.tracing.loops import run_loop, run_while
 from schedlang.tracing.masked import MaskedElements
 from schedlang.tracing.ranged import RangedElements
 from schedlang.tracing.rebound import LoopNames, is_array
+from schedlang.tracing.recurrence import ends_early
 from schedlang.tracing.spans import End, extent_between, known_end, of_lengths, range_of
 from schedlang.tracing.states import NOTHING, UNBOUND, State, is_data
 from schedlang.tracing.trace import KNOWN, Trace, current
@@ -391,7 +392,7 @@ class _Kept:
         self.memory.before_iteration(list(parts.values()))
         item = self.items.at(i)
         run = partial(self.body, item)
-        masked = self.stops and not self.trace.rule.ends_early
+        masked = self.stops and not ends_early(self.trace.rule)
         left = merged(parts[ON], run, bool, self.state) if masked else run()
         if is_unknown(left) and not self.stops:
             raise _ElementsEnd

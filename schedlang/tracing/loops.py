@@ -36,7 +36,7 @@ from schedlang.tracing.origins import origin
 from schedlang.tracing.powers import refuse_exponent
 from schedlang.tracing.python_numbers import bool_of_numpy, expression_of
 from schedlang.tracing.rebound import is_array, new_or_before
-from schedlang.tracing.recurrence import host_reason, much_work, recurrence
+from schedlang.tracing.recurrence import ends_early, host_reason, much_work, recurrence
 from schedlang.tracing.remarks import remark
 from schedlang.tracing.row_scans import row_scan
 from schedlang.tracing.serial.kernel import refusal
@@ -293,9 +293,9 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
     reason = host_reason(loop, trace.rule)
     if loop.tested:
         reason = "the number of its iterations depends on elements"
-    elif loop.stops and trace.rule.ends_early:
+    elif loop.stops and ends_early(trace.rule):
         reason = much_work(loop) or ordered
-    if trace.rule.ends_early and (in_place(loop) or (reason and not much_work(loop))):
+    if ends_early(trace.rule) and (in_place(loop) or (reason and not much_work(loop))):
         why = refusal(loop)
         if not why:
             inner = "its body has a serial loop" if loop.body.loops else ""

@@ -409,11 +409,11 @@ def _add_serial(loop: HostLoop, planner: Planner) -> None:
     name = f"{planner.name}_loop"
     made = planner.build_loop(loop, planner.places, name)
     read = planner.need([value for value, _ in loop.read])
-    starts = planner.need([c.start for c in loop.carries])
+    starts = planner.need([loop.carries[k].start for k in made.given])
     scalars = [planner.places[v] for v in made.scalars]
-    for k, c in enumerate(loop.carries):
+    for k, place in zip(made.given, starts):
         if k not in made.moving:
-            planner.places[c.result] = starts[k]
+            planner.places[loop.carries[k].result] = place
     results = tuple(planner.add(loop.carries[k].result) for k in made.moving)
     planner.steps.append(KernelCall(made.kernel, (*read, *starts, *scalars), results))
 

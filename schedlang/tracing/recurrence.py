@@ -58,7 +58,7 @@ def host_reason(loop: HostLoop, rule: LoopRule) -> str:
                 return f"its body has the ragged reduction {op.name}"
     if rule.limited and (reason := much_work(loop)):
         return reason
-    if rule.host and not rule.ends_early and (reason := _much_work_after_its_end(loop)):
+    if rule.host and not ends_early(rule) and (reason := _much_work_after_its_end(loop)):
         return reason
     _, indexed = dependences(loop, ops)
     rows = likely(loop.hi - loop.lo) or 0
@@ -69,6 +69,14 @@ def host_reason(loop: HostLoop, rule: LoopRule) -> str:
             f"than {MOST_ELEMENTS:,}"
         )
     return ""
+
+
+def ends_early(rule: LoopRule) -> bool:
+    """Return whether no iteration runs after the end of a loop that elements end.
+
+    Otherwise the loop may become a scan, which runs them and masks what they compute.
+    """
+    return rule.host and rule.limited
 
 
 def much_work(loop: HostLoop) -> str:

@@ -103,11 +103,6 @@ class LoopRule:
     limited: bool = True
     checked: bool = False
 
-    @property
-    def ends_early(self) -> bool:
-        """True if no iteration runs after the end of a loop that elements end; a scan masks it."""
-        return self.host and self.limited
-
 
 @dataclass(eq=False)
 class Trace:

@@ -19,7 +19,7 @@ from schedlang.target import Target
 from schedlang.targets.build import kernel_of_nest
 from schedlang.tracing.recurrence import same_value
 from schedlang.tracing.serial.elements import with_local_elements
-from schedlang.tracing.serial.nest import LARGE, copied, loop_of
+from schedlang.tracing.serial.nest import LARGE, copied, filling, loop_of
 from schedlang.tracing.serial.order import NotInKernel, behind, order_of, title_of
 from schedlang.tracing.serial.segments import Maker, Names
 from schedlang.tracing.serial.simpler import simpler
@@ -31,13 +31,14 @@ from schedlang.tracing.trace import HostLoop, run_as_current
 class SerialKernel:
     """A kernel that runs a loop.
 
-    It takes the ``scalars``, the arrays that the loop reads at the positions ``read``, and the
-    first values of the carries at the positions ``moving``. These carries are its results.
+    It takes what the loop reads, the first values of the carries at the positions ``given``, and
+    the ``scalars``. The carries at the positions ``moving`` are its results; it makes the first
+    values of some of them itself.
     """
 
     kernel: Kernel
     scalars: tuple[Var, ...]
-    read: tuple[int, ...]
+    given: tuple[int, ...]
     moving: tuple[int, ...]
 
 
@@ -73,7 +74,7 @@ def serial_kernel(
     Raise :class:`NotInKernel` if it has none.
     """
     try:
-        nest, scalars, read, places = _nest(loop, name, target, compiler)
+        nest, scalars, given, places = _nest(loop, name, target, compiler)
     except SchedlangError as error:
         raise NotInKernel(first_line(error)) from None
     if not all(v in known for v in scalars):
@@ -84,7 +85,7 @@ def serial_kernel(
         kernel.machine_nest  # noqa: B018
     except SchedlangError as error:
         raise NotInKernel(first_line(error)) from None
-    return SerialKernel(kernel, scalars, read, places)
+    return SerialKernel(kernel, scalars, given, places)
 
 
 def _nest(
@@ -93,25 +94,28 @@ def _nest(
     names = Names()
     where: dict[Tensor, Buffer] = {}
     inputs: list[Buffer] = []
-    read = []
-    for k, (value, tensor) in enumerate(loop.read):
+    for value, tensor in loop.read:
         buffer = _argument(names, value, tensor)
         where[tensor] = buffer
         inputs.append(buffer)
-        read.append(k)
     outputs: list[Buffer] = []
     copies: list[Stmt] = []
+    given = []
     places = []
     for k, c in enumerate(loop.carries):
-        first = _argument(names, c.start, c.entering)
-        inputs.append(first)
-        if same_value(c.leaving, c.entering):
+        is_fixed = same_value(c.leaving, c.entering)
+        filled = None if is_fixed else filling(c.start)
+        if filled is None:
+            first = _argument(names, c.start, c.entering)
+            inputs.append(first)
+            given.append(k)
+        if is_fixed:
             where[c.entering] = first
             continue
         own = Buffer(names.fresh(title_of(loop, c)), c.entering.dtype, tuple(c.entering.shape))
         where[c.entering] = own
         outputs.append(own)
-        copies.append(copied(first, own, own.name))
+        copies.append(copied(first, own, own.name) if filled is None else filled(own))
         places.append(k)
     maker = Maker(target, compiler, names)
     body = loop_of(maker, loop, where)
@@ -131,7 +135,7 @@ def _nest(
             name, args, tuple(outputs), block, (), loop_names(block, taken), remarks=maker.remarks
         ),
         scalars,
-        tuple(read),
+        tuple(given),
         tuple(places),
     )
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schedlang.arrays.stages import data_axes
 from schedlang.compute.math import all as all_of
 from schedlang.compute.read import Read, reads
 from schedlang.compute.tensor import ComputeOp, Tensor
-from schedlang.expr.nodes import Axis, Expr
+from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.index.linear import number_or_expr
 from schedlang.index.simplify import simplify, to_lin
@@ -44,7 +44,7 @@ from schedlang.tracing.serial.order import (
 from schedlang.tracing.serial.segments import Maker
 from schedlang.tracing.spans import ranges_of_loops
 from schedlang.tracing.spread import spread
-from schedlang.tracing.trace import HostLoop, Region, run_as_current
+from schedlang.tracing.trace import HostLoop, Region, Value, run_as_current
 
 # storage of at least so many bytes is allocated once for all iterations
 LARGE = 1024
@@ -77,6 +77,33 @@ def copied(source: Buffer, into: Buffer, stage: str) -> Stmt:
     axes = data_axes(source.shape)
     store = Store((into,), axes, (Load(source, axes, source.dtype),), stage=stage)
     return nested(axes, store, stage)
+
+
+def filling(value: Value) -> Callable[[Buffer], Stmt] | None:
+    """Return what makes the loops that fill an array with ``value``; ``None`` if it reads others.
+
+    It is a constant or a formula of the indices, as ``np.zeros`` and ``np.arange`` return.
+    """
+    own: tuple[Axis, ...] = ()
+    if isinstance(value, Tensor):
+        op = value.op
+        if not isinstance(op, ComputeOp) or len(op.body) != 1:
+            return None
+        special = (op.where, op.init, op.destination)
+        if op.reduce_axis or any(part is not None for part in special):
+            return None
+        own, (value,) = op.axis, op.body
+    if any(isinstance(node, (Read, Var)) for node in postorder([value])):
+        return None
+    formula = value
+
+    def fill(buffer: Buffer) -> Stmt:
+        axes = data_axes(buffer.shape)
+        swap: dict[Expr, Expr] = dict(zip(own, axes))
+        element = cast(rewrite(formula, swap.get), buffer.dtype)
+        return nested(axes, Store((buffer,), axes, (element,), stage=buffer.name), buffer.name)
+
+    return fill
 
 
 def nested(axes: Sequence[Axis], stmt: Stmt, stage: str) -> Stmt:
