@@ -225,6 +225,7 @@ def test_compiled_loops_that_elements_end(
     np.testing.assert_array_equal(ours[0], theirs[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", [[2, 6], [6, 2]])
 def test_the_last_number_of_a_range_of_elements(ends: list[int]) -> None:
     result = sl.jit(last_of_a_range, target="python")(np.array(ends))
@@ -302,6 +303,7 @@ def smallest_of_sorted(x, y):
         x[i] = np.sort(y)[i]
 
 
+@pytest.mark.slow
 def test_a_copy_in_each_iteration_on_the_host_warns() -> None:
     x, y = np.zeros(20_000), RANDOM.random(6)
     with pytest.warns(LoopWarning, match="calls np.sort; each iteration copies x to assign to a "):
