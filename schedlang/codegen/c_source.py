@@ -16,7 +16,7 @@ from schedlang.compute.extern_op import ExternFunction
 from schedlang.machine import nodes as m
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Body, Function, Reg, Stmt
-from schedlang.machine.walks import operations, parts, values, walk, wide
+from schedlang.machine.walks import is_endless, operations, parts, values, walk, wide
 
 INDENT = "    "
 # names that a C file cannot give to its variables
@@ -157,7 +157,7 @@ class Printer(ValuePrinter):
             if stmt.again is not None:
                 test += f" && {self.text(stmt.again)}"
             head = f"for (sl_i64 {name} = {start}; {test}; {name}{step}) {{"
-            if stmt.again is not None and stmt.is_endless:
+            if stmt.again is not None and is_endless(stmt):
                 head = f"while ({self.text(stmt.again)}) {{"
             lines = [Line(f"{margin}#pragma omp parallel for", number)] if stmt.parallel else []
             inside = {*known, name}

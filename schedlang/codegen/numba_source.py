@@ -29,6 +29,7 @@ from schedlang.machine.nodes import (
     View,
 )
 from schedlang.machine.text import Printer
+from schedlang.machine.walks import is_endless
 
 INDENT = "    "
 INTRINSICS = frozenset({*NAMES, *GPU_NAMES})
@@ -73,10 +74,10 @@ class StatementPrinter(Printer, ABC):
         """Return the lines of a loop with its body."""
         note, margin = _comment(stmt.note), INDENT * depth
         head = f"{margin}for {stmt.index.name} in {self._range(stmt)}:{note}"
-        if stmt.again is not None and stmt.is_endless:
+        if stmt.again is not None and is_endless(stmt):
             head = f"{margin}while {self(stmt.again)}:{note}"
         lines = [Line(head, stmt.number)]
-        if stmt.again is not None and not stmt.is_endless:
+        if stmt.again is not None and not is_endless(stmt):
             lines.append(Line(f"{margin}{INDENT}if not {self(stmt.again)}:", stmt.number))
             lines.append(Line(f"{margin}{INDENT * 2}break", stmt.number))
         return [*lines, *self.body(stmt.body, depth + 1)]

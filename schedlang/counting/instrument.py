@@ -49,7 +49,7 @@ from schedlang.machine.nodes import (
     View,
 )
 from schedlang.machine.passes.serial import serial
-from schedlang.machine.walks import children, operations, parts, values, walk
+from schedlang.machine.walks import children, is_endless, operations, parts, values, walk
 
 # the first cells of the tally hold the offsets of a vector's lanes, then its mask, each in as many
 # cells as the widest vector has lanes, at least so many; counters come after them
@@ -204,7 +204,7 @@ class _Instrument:
         after: list[Stmt] = []
         if stmt.again is not None:
             self.value(stmt.again, inside, row, tested)
-        if stmt.again is not None and stmt.is_endless:
+        if stmt.again is not None and is_endless(stmt):
             # the test that fails
             self.value(stmt.again, region, row, after)
         body = self.body(stmt.body, inside)

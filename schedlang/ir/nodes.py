@@ -9,9 +9,8 @@ buffers that it accesses at its indices, ``DEFINES`` the buffers that it allocat
 the axes that have a value in it. Walks, rewriting and substitution derive from this. A declared
 field may be a tuple, or a number.
 
-A statement that GPU lowering alone makes has its meaning in ``gpu_lowering/emulation.py``,
-``gpu_lowering/lockstep.py`` and ``gpu_lowering/simt.py``, and its translation in
-``machine/select/gpu.py``.
+A statement that GPU lowering alone makes has its meaning in ``emulation.py``, ``lockstep.py`` and
+``simt.py`` of ``gpu_lowering``, and its translation in ``machine/select/gpu.py``.
 
 The last six statements are made by the passes of ``machine/loops``. They print and run in the
 interpreter, but the passes of lowering and the verifier of nests do not know them.
@@ -38,8 +37,6 @@ from schedlang.ir.extern_call import Extern, Touch
 from schedlang.ir.statement import Statement as Statement
 from schedlang.state.layout import Layout, Swizzle
 
-# the extent of a loop that elements alone end: the largest index
-ENDLESS = 2**63 - 1
 LOOP_KINDS = ("serial", "parallel", "vectorize", "unroll", "vthread", "thread", "tensorize")
 
 
@@ -111,9 +108,7 @@ class For(Statement):
     """A loop over ``axis``, which runs over ``0..extent``.
 
     ``tag`` names the thread index of a loop of kind ``"thread"``. A loop of kind ``"tensorize"``
-    and the loops in it are computed by an ``instruction``. A serial loop ends before the first
-    iteration in which ``again``, an element of bool, does not hold; one of ``ENDLESS`` extent has
-    no other end.
+    and the loops in it are computed by an ``instruction``.
     """
 
     HELD = ("body",)
@@ -129,7 +124,7 @@ class For(Statement):
     pragmas: tuple[tuple[str, Any], ...] = ()
     number: Optional[int] = None
     instruction: Optional[Instruction] = None
-    again: Optional[Load] = None
+    again: Optional[Load] = None  # a serial loop ends before an iteration in which it is false
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,6 @@ from schedlang.index.linear import to_expr
 from schedlang.index.simplify import to_lin
 from schedlang.ir.extern_call import Extern
 from schedlang.ir.nodes import (
-    ENDLESS,
     Alloc,
     Barrier,
     Block,
@@ -39,6 +38,7 @@ from schedlang.ir.nodes import (
     Strips,
     walk,
 )
+from schedlang.ir.statement import ENDLESS
 from schedlang.ir.trimmed import printed_statements, trim_loop
 from schedlang.markup.sizes import bytes_text
 from schedlang.state.layout import Swizzle

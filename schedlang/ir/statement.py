@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+# the extent of a loop that elements alone end: the largest index
+ENDLESS = 2**63 - 1
+
 
 class Statement:
     """The base of statements, whose class says what its fields hold."""

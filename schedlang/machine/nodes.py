@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple, Optional, Union
 from schedlang.compute.extern_op import ExternFunction
 from schedlang.expr import dtypes
 from schedlang.instructions.declaration import Instruction, ValueEmission
-from schedlang.ir.nodes import ENDLESS, Buffer
+from schedlang.ir.nodes import Buffer
 
 
 class Type(NamedTuple):
@@ -308,13 +308,10 @@ class Store(Statement):
 class For(Statement):
     """A loop over ``range(start, stop, step)``; its iterations may run in ``parallel``.
 
-    It ends before the first iteration in which ``again``, a register or an element at a fixed
-    place, does not hold; if ``stop`` is the largest index, there alone.
-
     ``label`` is a name for a function of the loop's body. The compiler keeps the loop ``rolled``,
     with that many vectors an iteration, or writes out all iterations of an ``unrolled`` one. A pass
     makes a ``function`` of the loop. ``stage`` and ``axis`` are the printed names of its stage and
-    of its loop in the loop nest.
+    of its loop in the loop nest. It ends where ``again``, a register or an element, is false.
     """
 
     BODIES = ("body",)
@@ -341,11 +338,6 @@ class For(Statement):
     def from_zero(self) -> bool:
         return isinstance(self.start, Num) and self.start.value == 0
 
-    @property
-    def is_endless(self) -> bool:
-        """True if elements alone end the loop, which has no use of its index."""
-        return self.stop == Num(ENDLESS)
-
 
 @dataclass(frozen=True, eq=False)
 class If(Statement):
@@ -367,8 +359,7 @@ class If(Statement):
 class Alloc(Statement):
     """Storage of ``count`` elements in ``place``: ``stack``, ``heap``, ``shared`` or ``local``.
 
-    A pass decides the place of a CPU's array. Shared storage whose size is given at the launch
-    starts at element ``start`` of it.
+    A pass decides it for a CPU. Shared storage sized at the launch starts at its ``start``.
     """
 
     VALUES = ("count",)

@@ -28,6 +28,7 @@ from schedlang.machine.nodes import (
     View,
 )
 from schedlang.machine.text import Printer
+from schedlang.machine.walks import is_endless
 from schedlang.markup.sizes import bytes_text
 
 INDENT = "  "
@@ -77,7 +78,7 @@ def _statement(stmt: Stmt, known: dict[str, str]) -> list[Line]:
         ends = f"{_operand(stmt.start)}..{_operand(stmt.stop)}"
         again = "" if stmt.again is None else f"while {_show(stmt.again)}"
         head = f"{kind} {stmt.index.name} in {ends}{step}{again and ' '}{again}"
-        head = f"{again if stmt.is_endless else head}:{_comment(_notes(stmt))}"
+        head = f"{again if is_endless(stmt) else head}:{_comment(_notes(stmt))}"
         return [Line(head, stmt), *_body(stmt.body, 1, known)]
     if isinstance(stmt, If):
         head = f"if {_show(stmt.cond)}:{_comment(stmt.note)}"

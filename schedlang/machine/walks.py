@@ -7,7 +7,8 @@ from operator import is_
 from typing import Optional, Union
 
 from schedlang.ir.nodes import with_fields
-from schedlang.machine.nodes import READERS, Array, Body, Num, Reg, Splat, Stmt, Type, Value
+from schedlang.ir.statement import ENDLESS
+from schedlang.machine.nodes import READERS, Array, Body, For, Num, Reg, Splat, Stmt, Type, Value
 
 
 def wide(value: Value, lanes: int) -> Value:
@@ -33,6 +34,11 @@ def values(stmt: Stmt) -> tuple[Value, ...]:
         elif field is not None:
             own.append(field)
     return tuple(own)
+
+
+def is_endless(loop: For) -> bool:
+    """Return whether ``again`` alone ends a loop, which has no use of its index."""
+    return loop.stop == Num(ENDLESS)
 
 
 def arrays(stmt: Stmt) -> tuple[Array, ...]:

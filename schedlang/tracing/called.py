@@ -84,7 +84,8 @@ def _range(_: Any, args: Any, named: Any) -> Any:
     start, stop = (0, args[0]) if len(args) == 1 else args[:2]
     step = args[2] if len(args) == 3 else 1
     if is_traced(step):
-        least, _ = range_of(known_end(step)) if known_end(step) is not None else (None, None)
+        known = known_end(step)
+        least = None if known is None else range_of(known)[0]
         if least is None or least < 1:
             # elements or lengths decide its direction
             return range(start, stop, step)

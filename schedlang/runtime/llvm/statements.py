@@ -36,7 +36,7 @@ from schedlang.machine.nodes import (
     Store,
     View,
 )
-from schedlang.machine.walks import walk
+from schedlang.machine.walks import is_endless, walk
 from schedlang.runtime.llvm.dialect import (
     I64,
     Context,
@@ -154,7 +154,7 @@ class StatementPrinter(ValuePrinter):
         builder.position_at_end(test)
         index = builder.phi(I64, name=stmt.index.name)
         index.add_incoming(start, before)
-        if stmt.again is None or not stmt.is_endless:
+        if stmt.again is None or not is_endless(stmt):
             goes_on = inside
             if stmt.again is not None:
                 goes_on = builder.append_basic_block(f"{stmt.index.name}.again")
@@ -162,7 +162,7 @@ class StatementPrinter(ValuePrinter):
             builder.position_at_end(goes_on)
         if stmt.again is not None:
             # the lines of the test and of its ``break``
-            self.line += 0 if stmt.is_endless else 2
+            self.line += 0 if is_endless(stmt) else 2
             builder.cbranch(self(stmt.again), inside, after)
             builder.position_at_end(inside)
         self.bind(stmt.index, index)

@@ -14,7 +14,6 @@ from schedlang.expr.visit import postorder, rewrite
 from schedlang.index.linear import number_or_expr
 from schedlang.index.simplify import simplify, to_lin
 from schedlang.ir.nodes import (
-    ENDLESS,
     Alloc,
     Block,
     Buffer,
@@ -25,6 +24,7 @@ from schedlang.ir.nodes import (
     Store,
 )
 from schedlang.ir.rewrite import substitute
+from schedlang.ir.statement import ENDLESS
 from schedlang.language.construct import as_expr, cast
 from schedlang.tracing.indexing import Part, parts_of_region, unproven
 from schedlang.tracing.serial.direct import Target, stored_directly

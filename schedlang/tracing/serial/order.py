@@ -138,11 +138,15 @@ def copied_arrays(loop: HostLoop) -> list[str]:
         region = loop.body.regions.get(c.leaving) if isinstance(c.leaving, Tensor) else None
         if region is None:
             continue
-        assigned = prod(likely(p.extent) or 1 for p in parts_of_region(region) if p.extent)
+        assigned = prod(likely(p) or 1 for p in _slices(region))
         elements = prod(likely(extent) or 1 for extent in region.base.shape)
         if elements >= max(MOST_COPIED * assigned, LARGE_COPY):
             names.append(title_of(loop, c))
     return names
+
+
+def _slices(region: Region) -> list[Any]:
+    return [p.extent for p in parts_of_region(region) if p.extent is not None]
 
 
 def order_of(loop: HostLoop) -> Order:
