@@ -7,7 +7,6 @@ code.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from schedlang.codegen.c_externs import CExterns
@@ -16,7 +15,7 @@ from schedlang.codegen.c_values import memory
 from schedlang.codegen.listing import Line
 from schedlang.machine import nodes as m
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Array, Function, Reg, Stmt
+from schedlang.machine.nodes import Array, Body, Function, Reg, Stmt
 from schedlang.machine.walks import arrays, bound, defined_names, parts, values, walk
 
 NO_MEMORY = "return SL_NO_MEMORY;"
@@ -42,15 +41,15 @@ class ProgramPrinter(Printer):
     def head(self, function: Function, public: bool, listed: Sequence[str]) -> str:
         if function.name not in self.hosted:
             return super().head(function, False, listed)
-        taken = ", ".join(["const schedlang_host *sl_host", *listed])
-        return f"static int {self.names[function.name]}({taken}) {{"
+        parameters = ", ".join(["const schedlang_host *sl_host", *listed])
+        return f"static int {self.names[function.name]}({parameters}) {{"
 
     def function(self, function: Function, public: bool) -> list[Line]:
         lines = super().function(function, False)
         tasks, self.tasks = self.tasks, []
-        body = "\n".join(line.text for line in lines[1:])
+        used = {variable.name for variable in _free_variables(function.body)}
         for p in function.parameters:
-            if not re.search(rf"\b{p.name}\b", body):
+            if p.name not in used:
                 lines.insert(1, Line(f"{INDENT}(void){p.name};", function.number))
         if function.name in self.hosted:
             lines.insert(-1, Line(f"{INDENT}return 0;", function.number))
@@ -89,12 +88,12 @@ class ProgramPrinter(Printer):
         """Return the statements of a parallel loop, and keep the function of its body."""
         self.loops += 1
         task, index, number = f"sl_task_{self.loops}", loop.index.name, loop.number
-        taken = [named for named in _taken(loop) if not self.is_unread(named.name)]
-        fields = {named.name: self.declared(named) for named in taken}
+        free = [v for v in _free_variables(loop.body, loop.index) if not self.is_unread(v.name)]
+        fields = {variable.name: self.declared(variable) for variable in free}
         outer, self.failure = self.failure, "{ sl_given->sl_failed = 1; return; }"
         body = self.body(loop.body, 1, {*known, index})
         self.failure = outer
-        uses_host = any("sl_host" in line.text for line in body)
+        uses_host = _needs_host(loop.body, self.hosted)
         if uses_host:
             fields["sl_host"] = "const schedlang_host *sl_host"
         texts = [
@@ -115,24 +114,38 @@ class ProgramPrinter(Printer):
 
 
 def _hosted(functions: Sequence[Function]) -> frozenset[str]:
-    """Return the functions that need the host, themselves or by what they call."""
-    hosted: set[str] = set()
+    """Return the functions that need the host; a function stands behind those that it calls."""
+    hosted: frozenset[str] = frozenset()
     for function in functions:
-        for stmt, _ in walk(function.body):
-            own = isinstance(stmt, m.Alloc) and stmt.place != "stack"
-            calls = isinstance(stmt, m.Run) and stmt.function in hosted
-            if own or calls or (isinstance(stmt, m.For) and stmt.parallel):
-                hosted.add(function.name)
-    return frozenset(hosted)
+        if _needs_host(function.body, hosted):
+            hosted |= {function.name}
+    return hosted
 
 
-def _taken(loop: m.For) -> list[Array | Reg]:
-    """Return what the body of a loop names and does not define, in order."""
-    named: dict[str, Array | Reg] = {}
-    defined = {loop.index.name}
-    for stmt, _ in walk(loop.body):
-        defined |= {x.name for x in (*bound(stmt), *defined_names(stmt))}
-        inside = [v for root in values(stmt) for v in (root, *parts(root))]
-        used = [*arrays(stmt), *(v.array for v in inside if isinstance(v, m.Load)), *inside]
-        named.update({x.name: x for x in used if isinstance(x, (Array, Reg))})
-    return [x for name, x in named.items() if name not in defined]
+def _needs_host(body: Body, hosted: frozenset[str]) -> bool:
+    """Return whether ``body`` allocates memory, starts a parallel loop, or calls a function of
+    ``hosted``."""
+    return any(
+        (isinstance(stmt, m.Alloc) and stmt.place != "stack")
+        or (isinstance(stmt, m.For) and stmt.parallel)
+        or (isinstance(stmt, m.Run) and stmt.function in hosted)
+        for stmt, _ in walk(body)
+    )
+
+
+def _free_variables(body: Body, *defined: Reg) -> list[Array | Reg]:
+    """Return the arrays and registers that ``body`` reads or writes and does not define, in order.
+
+    Those in ``defined`` are left out.
+    """
+    variables: dict[str, Array | Reg] = {}
+    names = {variable.name for variable in defined}
+    for stmt, _ in walk(body):
+        names |= {variable.name for variable in (*bound(stmt), *defined_names(stmt))}
+        if isinstance(stmt, m.Hint):
+            # a hint about arrays does not read them
+            continue
+        inside = [v for root in values(stmt) for v in parts(root)]
+        read = [*arrays(stmt), *(v.array for v in inside if isinstance(v, m.Load)), *inside]
+        variables.update({v.name: v for v in read if isinstance(v, (Array, Reg))})
+    return [variable for name, variable in variables.items() if name not in names]
