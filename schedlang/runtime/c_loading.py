@@ -16,7 +16,7 @@ import numpy as np
 from schedlang.compute.arrays import as_numpy
 from schedlang.errors import BuildError, CallError, ComputeError
 from schedlang.runtime.arrays import empty_like_library
-from schedlang.runtime.c_library import c_types
+from schedlang.runtime.c_library import address, c_types
 from schedlang.runtime.c_processors import foreign
 from schedlang.runtime.c_program import FORMAT, MARK, SEAL
 from schedlang.runtime.checked import checked_arguments, flat_arguments
@@ -71,7 +71,7 @@ class LoadedProgram(TeModule):
             self._binder, args, named, as_numpy, empty_like_library, lambda a: a, lambda sizes: None
         )
         flat = flat_arguments(self.signature, checked.arrays, checked.sizes)
-        code = self._function(*(a.ctypes.data if isinstance(a, np.ndarray) else a for a in flat))
+        code = self._function(*[address(a) if isinstance(a, np.ndarray) else a for a in flat])
         if code:
             raise CallError(f"kernel {self.name} of {self.path}: {self._words(code).decode()}")
         return checked.returned
