@@ -18,6 +18,7 @@ from schedlang.codegen.c_math import vector_functions
 from schedlang.codegen.c_streams import streams_together
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.machine.nodes import Iota, Let, Num, Op, Splat, Store, Type, Value
+from schedlang.runtime.c_library import address
 from schedlang.runtime.c_toolchain import compiler
 from tests.test_c_target import in_lanes
 
@@ -283,3 +284,113 @@ def test_operations_of_one_instruction(lanes: int, dtype: str) -> None:
         if dtype.startswith("float"):
             there = ~np.isnan(want)
             np.testing.assert_array_equal(np.signbit(values[there]), np.signbit(want[there]))
+
+
+def scaled_rows(columns: int, dtype: str) -> tuple[sl.Tensor, ...]:
+    """Return rows times a number each, which is in all lanes of the vectors of a row."""
+    A = sl.placeholder((4, columns), dtype, name="A")
+    W = sl.placeholder((4,), dtype, name="W")
+    return A, W, sl.compute((4, columns), lambda i, j: A[i, j] * W[i], name="C")
+
+
+def rows_as_vectors(C: sl.Tensor) -> sl.Schedule:
+    s = sl.schedule(C)
+    s[C].vectorize(C.op.axis[-1])
+    return s
+
+
+def test_splats_are_parts_of_the_widest_one() -> None:
+    target = sl.Target("c", vector_bytes=32)
+    A, W, C = scaled_rows(14, "float32")
+    source = sl.build(rows_as_vectors(C), [A, W, C], target=target).source
+    assert source.count("return __builtin_ia32_ps_ps256(sl_splat_f32_8(x));") == 1
+    assert "sl_f32_4 v = sl_splat_f32_4(x);" in source
+    A, W, C = scaled_rows(4, "float32")
+    source = sl.build(rows_as_vectors(C), [A, W, C], target=target).source
+    assert "ps256" not in source and "typedef float sl_f32_8" not in source
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "int8"])
+@pytest.mark.parametrize("columns", [3, 6, 7, 10, 12, 14, 15, 31])
+def test_splats_of_several_widths(columns: int, dtype: str) -> None:
+    A, W, C = scaled_rows(columns, dtype)
+    f = sl.build(rows_as_vectors(C), [A, W, C], target="c")
+    a, w = np.arange(4 * columns).reshape(4, -1).astype(dtype), np.arange(2, 6).astype(dtype)
+    np.testing.assert_array_equal(f(a, w), a * w[:, None])
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int8", "float16"])
+@pytest.mark.parametrize("columns", [3, 4, 7, 16])
+def test_loads_of_adjacent_columns(
+    columns: int, dtype: str, old: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = compiler()
+    if old:
+        if "clang" in command[0] or command[-1] == "cc" and len(command) > 1:
+            pytest.skip("the option is for GCC")
+        # a GCC without shuffles of vectors
+        monkeypatch.setenv("CC", " ".join([*command, "-U__GNUC__", "-D__GNUC__=11"]))
+    for lanes in (2, 4, 8, 16):
+        A = sl.placeholder((lanes, 5 * columns), dtype, name="A")
+        C = sl.compute((5 * columns, lanes), lambda k, i, A=A: A[i, k] + 1, name="C")
+        s = sl.schedule(C)
+        s[C].unroll(s[C].split(C.op.axis[0], factor=columns)[1])
+        s[C].vectorize(C.op.axis[1])
+        f = sl.build(s, [A, C], target="c")
+        assert "vload_columns" in str(f.machine_nest) or columns < 4 or lanes == 2
+        a = np.arange(lanes * 5 * columns).reshape(lanes, -1).astype(dtype)
+        np.testing.assert_array_equal(f(a), a.T + np.ones((), dtype))
+
+
+@pytest.mark.parametrize("terms, line", [(3, "sl_read_again();"), (64, "#pragma GCC unroll 4")])
+def test_loops_whose_sums_fill_the_registers(terms: int, line: str) -> None:
+    A, B = sl.placeholder((10, terms), name="A"), sl.placeholder((terms, 8), name="B")
+    k = sl.reduce_axis(terms, name="k")
+    C = sl.compute((10, 8), lambda i, j: sl.sum(A[i, k] * B[k, j], axis=k), name="C")
+    for rows, count in ((10, 1), (5, 0)):
+        s = sl.schedule(C)
+        outer, inner = s[C].split(C.op.axis[0], factor=rows)
+        s[C].reorder(outer, k, inner, C.op.axis[1])
+        s[C].unroll(inner)
+        s[C].vectorize(C.op.axis[1])
+        source = sl.build(s, [A, B, C], target=sl.Target("c", vector_bytes=32)).source
+        body = source[source.index("void C_kernel") :]
+        assert (body.count("sl_read_again();"), body.count("#pragma GCC unroll")) == (
+            count * (terms == 3), count * (terms == 64)
+        )  # fmt: skip
+        assert (line in body) == bool(count)
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
+def test_casts_to_integers_and_inverse_roots(lanes: int, dtype: str) -> None:
+    a = np.linspace(-127.9, 126.9, 61).astype(dtype)
+    kinds = ("int8", "int16", "int32", "int64", "uint8", "uint16")
+    A = sl.placeholder(a.shape, dtype, name="A")
+    C = sl.compute(
+        a.shape,
+        lambda i: (
+            *(sl.cast(sl.abs(A[i]) if k[0] == "u" else A[i], k) for k in kinds), sl.rsqrt(A[i])
+        ),
+        name="C",
+    )  # fmt: skip
+    *casts, roots = sl.build(in_lanes(C[0], lanes), [A, *C], target="c")(a)
+    for kind, values in zip(kinds, casts):
+        want = (np.abs(a) if kind[0] == "u" else a).astype(kind)
+        np.testing.assert_array_equal(values, want, err_msg=kind)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(roots, (1 / np.sqrt(a)).astype(dtype))
+
+
+def test_addresses_of_arrays() -> None:
+    fixed = np.arange(6.0)
+    fixed.flags.writeable = False
+    for array in (np.arange(6, dtype="int8")[2:], fixed, np.empty(0, "float32")):
+        assert address(array) == array.ctypes.data

@@ -19,6 +19,8 @@ _WORD = re.compile(r"\b[A-Za-z_]\w*")
 _MACRO = re.compile(r"#define (\w+)\(([^)]*)\)\s*(.*)", re.DOTALL)
 _CALL = re.compile(r"\s*(SL_[A-Z0-9_]+)\(")
 _COMMENT = re.compile(r"\s*/\*.*?\*/", re.DOTALL)
+# what a macro has in it that makes definitions
+_DEFINES = re.compile(r"\btypedef\b|\bSL(?:_[A-Z]\w*)? ?(?:\(|sl_)")
 # what stands above the definitions that only some kernels have
 _OWN = "/* Vectors and other functions of this kernel. */"
 # typedefs of scalars: a file writes the types that they stand for
@@ -167,7 +169,7 @@ def _parsed(text: str, macros: dict[str, Macro], heading: str = "") -> Iterator[
         if piece.startswith("#include"):
             continue
         macro = _MACRO.match(piece)
-        if macro and macro[1].isupper() and re.search(r"\bSL(?:_[A-Z]\w*)? ?(?:\(|sl_)", macro[3]):
+        if macro and macro[1].isupper() and _DEFINES.search(macro[3]):
             lines = (line.rstrip("\\").rstrip() for line in macro[3].splitlines())
             body = "\n".join(line.removeprefix("  ") for line in lines)
             macros[macro[1]] = Macro(tuple(p.strip() for p in macro[2].split(",")), body)

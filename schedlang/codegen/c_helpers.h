@@ -74,6 +74,14 @@ SL sl_u64 sl_u64_of_float(double x) {
   return x >= 0x1p63 ? (sl_u64)(sl_i64)(x - 0x1p63) ^ (1ULL << 63) : (sl_u64)(sl_i64)x;
 }
 
+/* What is read after it is not taken from registers that the reads before it filled. */
+
+SL void sl_read_again(void) {
+#if !defined(__clang__)
+  __asm__ volatile("" : : : "memory");
+#endif
+}
+
 /* Index arithmetic: divisors are positive, or a size that is 0, which gives 0. */
 
 SL sl_i64 sl_quotient(sl_i64 a, sl_i64 b) { return b ? a / b - (a % b < 0) : 0; }

@@ -21,5 +21,5 @@ def instruction_file(declared: Instruction) -> str:
     operands = ", ".join(f"*a{k}" for k in range(len(kinds)))
     body = f"  *r = sl_instruction_{declared.identifier}({operands});"
     tile = f"void tile({listed}) {{\n{body}\n}}"
-    helpers = used_definitions([*printer.made, function], [tile])
+    helpers = used_definitions([*printer.helpers(), function], [tile])
     return "\n\n".join([includes([helpers]), helpers, plain_types(tile)]) + "\n"

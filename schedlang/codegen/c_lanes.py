@@ -6,7 +6,7 @@ register of x86, GCC has instructions that it does not make of a loop over the l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 # strided loads of up to this step read whole vectors and shuffle their lanes, as on the CPU target
 LARGEST_SHUFFLED_STEP = 4
@@ -14,6 +14,8 @@ LARGEST_SHUFFLED_STEP = 4
 FEWEST_SHUFFLED = 4
 # the bytes of the types that have instructions, and how instructions call them
 _FLOATS = {"f32": (4, "ps"), "f64": (8, "pd")}
+# the same for vectors that are parts of a register
+_SPLATS = {**_FLOATS, "i32": (4, "si")}
 # the same for loads and stores
 _MASKED = {"f32": (4, "ps"), "f64": (8, "pd"), "i32": (4, "d")}
 # the instructions of minima and maxima, and the operators
@@ -84,9 +86,11 @@ def extreme(name: str, tag: str, lanes: int) -> str:
     wide = size * lanes == 32
     # the instruction returns its second operand where one of them is NaN
     best = f"__builtin_ia32_{short}{suffix}{'256' * wide}(b, a)"
-    own = f"return {choose}(b != same, b, {best});"
-    # Clang makes the instruction of the other body
-    test = f"defined({'__AVX__' if wide else '__SSE2__'}) && !defined(__clang__)"
+    # GCC makes two instructions of a choice by operators
+    blend = f"__builtin_ia32_blendv{suffix}{'256' * wide}"
+    own = f"return {blend}({best}, b, ({kind})(b != same));"
+    # Clang makes the instructions of the other body
+    test = f"defined({'__AVX__' if wide else '__SSE4_1__'}) && !defined(__clang__)"
     return _either(head, test, [copy, own], [copy, other])
 
 
@@ -129,6 +133,51 @@ def in_register(tag: str, lanes: int) -> str:
         f"#if defined({feature}) && !defined(__clang__)\n"
         '  __asm__("" : "+x"(v));\n#endif\n  return v;\n}'
     )
+
+
+def with_shared_splats(definitions: Iterable[str]) -> list[str]:
+    """Return ``definitions``, where a splat is the first part of a wider one that is there too.
+
+    GCC makes the vector of each width by a shuffle of its own. It looks neither into the function
+    that gives a part of a register nor into assembly, both of which are no instruction.
+
+    >>> given = ["SL_VECTOR(f32, 4)", "SL_SPLAT(f32, 4)", "SL_VECTOR(f32, 8)", "SL_SPLAT(f32, 8)"]
+    >>> for text in with_shared_splats(given):
+    ...     print(text)
+    SL_VECTOR(f32, 4)
+    SL_VECTOR(f32, 8)
+    SL_SPLAT(f32, 8)
+    SL sl_f32_4 sl_splat_f32_4(sl_f32 x) {
+    #if defined(__AVX2__) && !defined(__clang__)
+      return __builtin_ia32_ps_ps256(sl_splat_f32_8(x));
+    #else
+      return x - (sl_f32_4){0};
+    #endif
+    }
+    """
+    given = dict.fromkeys(definitions)
+    shared: dict[str, tuple[str, ...]] = {}
+    for tag, (size, suffix) in _SPLATS.items():
+        full, half, quarter = (count // size for count in (32, 16, 8))
+        splats = [f"SL_SPLAT({tag}, {lanes})" for lanes in (full, half, quarter)]
+        vectors = [f"SL_VECTOR({tag}, {lanes})" for lanes in (full, half)]
+        if splats[0] in given:
+            part = f"return __builtin_ia32_{suffix}_{suffix}256(sl_splat_{tag}_{full}(x));"
+            shared[splats[1]] = vectors[0], splats[0], _splat(tag, half, "__AVX2__", [part])
+        if quarter > 1 and not given.keys().isdisjoint(splats[:2]):
+            wide = f"sl_{tag}_{half} v = sl_splat_{tag}_{half}(x);"
+            first = ", ".join(f"v[{lane}]" for lane in range(quarter))
+            own = [wide, '__asm__("" : "+x"(v));', f"return (sl_{tag}_{quarter}){{{first}}};"]
+            above = vectors[1], *shared.get(splats[1], splats[1:2])
+            shared[splats[2]] = *above, _splat(tag, quarter, "__SSE2__", own)
+    return list(dict.fromkeys(text for key in given for text in shared.get(key, (key,))))
+
+
+def _splat(tag: str, lanes: int, feature: str, own: list[str]) -> str:
+    """Return the definition of a splat, which GCC compiles as ``own`` with a feature of x86."""
+    head = f"SL sl_{tag}_{lanes} sl_splat_{tag}_{lanes}(sl_{tag} x) {{"
+    test = f"defined({feature}) && !defined(__clang__)"
+    return _either(head, test, own, [f"return x - (sl_{tag}_{lanes}){{0}};"])
 
 
 def masked_access(how: str, tag: str, element: str, lanes: int, whole: str) -> tuple[str, str]:
@@ -260,17 +309,27 @@ def strided_load(tag: str, element: str, lanes: int, step: int, whole: str = "")
 
     >>> print(strided_load("f32", "float", 4, 2))
     SL sl_f32_4 sl_vload_every_2_f32_4(const float *a) {
+    #if defined(__clang__) || __GNUC__ >= 12
       sl_f32_4 v = sl_vload_f32_4(a);
       sl_f32_4 w = sl_vload_f32_4(a + 3);
       return __builtin_shufflevector(v, w, 0, 2, 5, 7);
+    #else
+      sl_f32_4 v;
+      for (int l = 0; l < 4; l++) v[l] = a[l * 2];
+      return v;
+    #endif
     }
     """
     kind, mask = f"sl_{tag}_{lanes}", f"sl_{whole}_{lanes}"
     name = f"sl_{strided_name(step, bool(whole))}_{tag}_{lanes}"
     takes = f"const {element} *a{f', sl_b8_{lanes} bytes' if whole else ''}"
-    lines = [f"SL {kind} {name}({takes}) {{"]
+    head = f"SL {kind} {name}({takes}) {{"
+    one = f"a[l * {step}]"
+    each = f"for (int l = 0; l < {lanes}; l++) v[l] = {f'bytes[l] ? {one} : 0' if whole else one};"
+    by_lanes = [f"{kind} v;", each, "return v;"]
+    lines: list[str] = []
     if whole:
-        lines.append(f"  {mask} m = -__builtin_convertvector(bytes, {mask}), never = {{0}};")
+        lines.append(f"{mask} m = -__builtin_convertvector(bytes, {mask}), never = {{0}};")
     parts = list(_parts(lanes, step))
     loads: list[str] = []
     for start, lane_of in parts:
@@ -278,16 +337,20 @@ def strided_load(tag: str, element: str, lanes: int, step: int, whole: str = "")
         if whole:
             # whether the lanes that these elements go to are in the mask
             own = f"m{len(loads)}"
-            lines.append(f"  {mask} {own} = {_shuffled('m', 'never', lane_of)};")
+            lines.append(f"{mask} {own} = {_shuffled('m', 'never', lane_of)};")
             loads.append(f"sl_vload_where_{tag}_{lanes}({place}, {own})")
         else:
             loads.append(f"sl_vload_{tag}_{lanes}({place})")
-    lines += [f"  {kind} v = {loads[0]};", f"  {kind} w = {loads[1]};"]
+    lines += [f"{kind} v = {loads[0]};", f"{kind} w = {loads[1]};"]
     if step == 2 and lanes == 8:
-        # x86 shuffles two vectors half by half
-        lines.append(f"  v = {_shuffled('v', 'w', (0, 2, 9, 11, 4, 6, 13, 15))};")
-        lines.append(f"  return {_shuffled('v', 'v', (0, 1, 4, 5, 2, 3, 6, 7))};")
-        return "\n".join([*lines, "}"])
+        # x86 shuffles two vectors half by half, and pairs of a float faster than single ones
+        lines.append(f"v = {_shuffled('v', 'w', (0, 2, 9, 11, 4, 6, 13, 15))};")
+        if tag == "f32":
+            pairs = _shuffled("(sl_f64_4)v", "(sl_f64_4)v", (0, 2, 1, 3))
+            lines.append(f"return ({kind}){pairs};")
+        else:
+            lines.append(f"return {_shuffled('v', 'v', (0, 1, 4, 5, 2, 3, 6, 7))};")
+        return _by_shuffles(head, lines, by_lanes)
     # where each lane of the result is in the two vectors
     order = [0] * lanes
     for number, (_, lane_of) in enumerate(parts):
@@ -295,13 +358,84 @@ def strided_load(tag: str, element: str, lanes: int, step: int, whole: str = "")
             if lane < lanes:
                 order[lane] = at + lanes * min(number, 1)
         if number > 1:
-            lines.append(f"  w = {loads[number]};")
+            lines.append(f"w = {loads[number]};")
         if number == len(parts) - 1:
-            lines.append(f"  return {_shuffled('v', 'w', order)};")
+            lines.append(f"return {_shuffled('v', 'w', order)};")
         elif number:
-            lines.append(f"  v = {_shuffled('v', 'w', order)};")
+            lines.append(f"v = {_shuffled('v', 'w', order)};")
             order = list(range(lanes))
-    return "\n".join([*lines, "}"])
+    return _by_shuffles(head, lines, by_lanes)
+
+
+def columns_load(tag: str, element: str, lanes: int) -> str:
+    """Return the definition of a load of adjacent columns, of the rows a step apart, if it has one.
+
+    It loads 16 bytes of each row, and transposes these blocks. An instruction of x86 shuffles two
+    vectors 16 bytes by 16 bytes.
+
+    >>> print(columns_load("f64", "double", 4))
+    SL void sl_vload_transposed_f64_4(sl_f64_4 *v, const double *a, sl_i64 step, int columns) {
+      int k = 0;
+    #if defined(__clang__) || __GNUC__ >= 12
+      _Pragma("GCC unroll 16") for (; k + 2 <= columns; k += 2) {
+        sl_f64_4 r[2], t[2];
+        for (int l = 0; l < 2; l++)
+          r[l] = __builtin_shufflevector(
+              sl_vload_f64_2(a + l * step + k), sl_vload_f64_2(a + (l + 2) * step + k), 0, 1, 2, 3);
+        for (int l = 0; l < 1; l++) {
+          t[2 * l] = __builtin_shufflevector(r[l], r[l + 1], 0, 4, 2, 6);
+          t[2 * l + 1] = __builtin_shufflevector(r[l], r[l + 1], 1, 5, 3, 7);
+        }
+        for (int l = 0; l < 2; l++) v[k + l] = t[l];
+      }
+    #endif
+      for (; k < columns; k++) v[k] = sl_vload_strided_f64_4(a + k, step);
+    }
+    """
+    size = _MASKED.get(tag, (0, ""))[0]
+    if size * lanes not in (16, 32):
+        return ""
+    side, kind, end = 16 // size, f"sl_{tag}_{lanes}", f"{tag}_{lanes}"
+    if lanes == side:
+        rows = [f"r[l] = sl_vload_{end}(a + l * step + k);"]
+    else:
+        part = f"sl_vload_{tag}_{side}"
+        low, high = f"{part}(a + l * step + k)", f"{part}(a + (l + {side}) * step + k)"
+        order = ", ".join(map(str, range(lanes)))
+        rows = ["r[l] = __builtin_shufflevector(", f"    {low}, {high}, {order});"]
+    # lanes of the first and the second half of each 16 bytes, from two vectors in turns
+    halves = [
+        [lane + block + which for block in range(0, lanes, side)
+         for lane in range(half, half + side // 2) for which in (0, lanes)]
+        for half in (0, side // 2)
+    ]  # fmt: skip
+    rounds = []
+    for source, to in (("r", "t"), ("t", "r"))[: side.bit_length() - 1]:
+        pair = f"{source}[l]", f"{source}[l + {side // 2}]"
+        rounds += [
+            f"    for (int l = 0; l < {side // 2}; l++) {{",
+            f"      {to}[2 * l] = {_shuffled(*pair, halves[0])};",
+            f"      {to}[2 * l + 1] = {_shuffled(*pair, halves[1])};",
+            "    }",
+        ]
+    return "\n".join(
+        [
+            f"SL void sl_vload_transposed_{end}({kind} *v, const {element} *a, sl_i64 step, "
+            "int columns) {",
+            "  int k = 0;",
+            "#if defined(__clang__) || __GNUC__ >= 12",
+            f'  _Pragma("GCC unroll 16") for (; k + {side} <= columns; k += {side}) {{',
+            f"    {kind} r[{side}], t[{side}];",
+            f"    for (int l = 0; l < {side}; l++)",
+            *(f"      {row}" for row in rows),
+            *rounds,
+            f"    for (int l = 0; l < {side}; l++) v[k + l] = {to}[l];",
+            "  }",
+            "#endif",
+            f"  for (; k < columns; k++) v[k] = sl_vload_strided_{end}(a + k, step);",
+            "}",
+        ]
+    )
 
 
 def _parts(lanes: int, step: int) -> Iterator[tuple[int, list[int]]]:

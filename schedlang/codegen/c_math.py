@@ -149,7 +149,7 @@ class _Translation:
             return f"{self._at(args[0], 8)} >> {self.text(args[1])}", 8
         if name == "select" and (bound := _limit(args)):
             self._need(f"SL_VECTOR(i32, {lanes})", f"SL_CHOOSE(f32, i32, {lanes})")
-            self._need(limit(bound, lanes))
+            self._need(f"SL_SPLAT(f32, {lanes})", limit(bound, lanes))
             return f"sl_{bound}_f32_{lanes}({self.text(args[2])}, {self.text(args[1])})", _ATOM
         if name == "select":
             self._need(f"SL_VECTOR(i32, {lanes})", f"SL_CHOOSE(f32, i32, {lanes})")
@@ -174,7 +174,10 @@ class _Translation:
         """Return the text of a value in all lanes."""
         inner = node.operand if isinstance(node, ast.UnaryOp) else node
         is_number = isinstance(inner, ast.Name) and inner.id in _source()[1]
-        return f"sl_splat_f32_{self.lanes}({self.text(node)})" if is_number else self.text(node)
+        if not is_number:
+            return self.text(node)
+        self._need(f"SL_SPLAT(f32, {self.lanes})")
+        return f"sl_splat_f32_{self.lanes}({self.text(node)})"
 
     def _at(self, node: ast.expr, least: int) -> str:
         return paren(*self.value(node), least)

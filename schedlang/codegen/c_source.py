@@ -15,10 +15,14 @@ from schedlang.codegen.listing import Line, Listing, join_parts, plain
 from schedlang.compute.extern_op import ExternFunction
 from schedlang.machine import nodes as m
 from schedlang.machine.nest import MachineNest
-from schedlang.machine.nodes import Array, Body, Function, Reg, Stmt
+from schedlang.machine.nodes import Array, Body, Function, Num, Reg, Stmt
 from schedlang.machine.walks import is_endless, operations, parts, values, walk, wide
 
 INDENT = "    "
+# vectors of sums that leave half of 16 registers to other values
+MANY_SUMS = 8
+# GCC writes out so many iterations
+FEW_ITERATIONS = 8
 # names that a C file cannot give to its variables
 RESERVED = tuple(
     "asm auto break case char const continue default do double else enum extern float for goto if "
@@ -71,7 +75,7 @@ def c_functions(
     printer.names = {f.name: f"run_{f.name}" for f in nest.functions[:-1]}
     functions = [printer.function(f, f is nest.entry) for f in nest.functions]
     texts = [line.text for function in functions for line in function]
-    helpers = used_definitions(printer.made, texts)
+    helpers = used_definitions(printer.helpers(), texts)
     shown = [[Line(plain_types(text), n) for text, n in function] for function in functions]
     declared = externs.declared if externs is not None else ""
     heads = includes([helpers, declared, *(line.text for lines in shown for line in lines)])
@@ -159,9 +163,12 @@ class Printer(ValuePrinter):
             head = f"for (sl_i64 {name} = {start}; {test}; {name}{step}) {{"
             if stmt.again is not None and is_endless(stmt):
                 head = f"while ({self.text(stmt.again)}) {{"
-            lines = [Line(f"{margin}#pragma omp parallel for", number)] if stmt.parallel else []
+            lines = [Line(margin + pragma, number) for pragma in self.pragmas(stmt, known)]
             inside = {*known, name}
             lines.append(Line(margin + head + _note(stmt.note), number))
+            if _is_short(stmt) and self.has_many_sums(stmt, known):
+                # GCC writes it out, and would hold what several iterations read in registers
+                lines.append(Line(f"{margin}{INDENT}sl_read_again();", number))
             return [*lines, *self.body(stmt.body, depth + 1, inside), close]
         if isinstance(stmt, m.If):
             lines = []
@@ -182,6 +189,21 @@ class Printer(ValuePrinter):
             return []
         text = f"{margin}{self._line(stmt, known)};" + _note(getattr(stmt, "note", ""))
         return [Line(text, number)]
+
+    def pragmas(self, loop: m.For, known: set[str]) -> list[str]:
+        """Return the pragmas of a loop: it starts threads, or GCC is to take iterations together.
+
+        GCC leaves a loop of sums as it is. Four iterations at once have fewer instructions.
+        """
+        if loop.parallel:
+            return ["#pragma omp parallel for"]
+        is_unrolled = self.has_many_sums(loop, known) and not _is_short(loop)
+        return ["#pragma GCC unroll 4"] if is_unrolled else []
+
+    def has_many_sums(self, loop: m.For, known: set[str]) -> bool:
+        """Return whether the vectors that a loop updates leave few registers to other values."""
+        sums = {s.reg.name for s in loop.body if isinstance(s, m.Let) and s.reg.type.lanes}
+        return len(sums & known) >= MANY_SUMS
 
     def _line(self, stmt: Stmt, known: set[str]) -> str:
         if isinstance(stmt, m.Let):
@@ -229,7 +251,7 @@ class Printer(ValuePrinter):
             return f"static const int {reg.name}[] = {{{', '.join(map(str, value.lanes))}}}"
         if isinstance(value, m.Load) and value.how == "vload_columns":
             declared = f"{self.type(reg.type)} {reg.name}[{value.columns}]; " if new else ""
-            call = self.memory_function("vload_columns", value)
+            call = self.columns_function(value)
             sizes = f"{value.step}, {value.columns}"
             return f"{declared}{call}({reg.name}, {self.place(value)}, {sizes})"
         declared = f"{self.type(reg.type)} " if new else ""
@@ -240,7 +262,7 @@ class Printer(ValuePrinter):
         text, kind, lanes = self.text(value), TAGS[reg.type.dtype], reg.type.lanes
         is_vector = isinstance(value, m.Load) and value.how == "vload"
         if is_vector and self.factors[reg.name] > 1 and (definition := in_register(kind, lanes)):
-            self.made[definition] = None
+            self.definitions[definition] = None
             return f"sl_in_register_{kind}_{lanes}({text})"
         return text
 
@@ -261,6 +283,14 @@ class Printer(ValuePrinter):
         if stmt.mask is not None:
             args.append(self.text(stmt.mask))
         return f"{self.memory_function(stmt.how, stmt)}({', '.join(args)})"
+
+
+def _is_short(loop: m.For) -> bool:
+    """Return whether a loop has few iterations, as far as that is known."""
+    start, stop = loop.start, loop.stop
+    if not isinstance(start, Num) or not isinstance(stop, Num):
+        return False
+    return int(stop.value - start.value) <= FEW_ITERATIONS * loop.step
 
 
 def _first_lanes(body: Body) -> dict[str, int]:

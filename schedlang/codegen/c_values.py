@@ -7,6 +7,7 @@ from typing import Any
 
 from schedlang.codegen.c_headers import has_function, instruction_function, library_function
 from schedlang.codegen.c_lanes import (
+    columns_load,
     extreme,
     first_access,
     first_name,
@@ -16,12 +17,14 @@ from schedlang.codegen.c_lanes import (
     masked_access,
     strided_load,
     strided_name,
+    with_shared_splats,
 )
 from schedlang.codegen.c_masks import first_lanes, lanes_that_hold
 from schedlang.codegen.c_math import has_vector_form, vector_functions
 from schedlang.expr.dtypes import (
     SHORT_FLOATS,
     is_float,
+    is_integer,
     itemsize,
     register_dtype,
     storage_dtype,
@@ -42,6 +45,7 @@ TAGS = {
 _LEVELS = {o.symbol: o.in_c for o in OPERATORS.values() if o.in_c}
 _AND, _CONDITIONAL, _UNARY, _ATOM = 2, 1, 11, 12
 _COMPARE = {symbol: OPERATORS[symbol].method for symbol in COMPARISONS}
+_WIDE_FLOATS = ("float32", "float64")
 _BITWISE = ("&", "|", "^", "<<", ">>")
 # rules of functions whose result has another dtype than the operand
 _OTHER_RESULT = ("test", "count", "saturated", "bits")
@@ -50,14 +54,18 @@ Printed = tuple[str, int]
 
 
 class ValuePrinter:
-    """Printer of values; ``made`` are the types and functions of vectors that they use.
+    """Printer of values; ``definitions`` are of the types and functions of vectors that they use.
 
     ``first`` are the registers that are masks of a known number of first lanes, and that number.
     """
 
     def __init__(self) -> None:
-        self.made: dict[str, None] = {}
+        self.definitions: dict[str, None] = {}
         self.first: Mapping[str, int] = {}
+
+    def helpers(self) -> list[str]:
+        """Return the definitions, where narrow splats are parts of the widest one."""
+        return with_shared_splats(self.definitions)
 
     def type(self, type_: Type) -> str:
         """Return the C type of a value; a vector's is made where it is first used."""
@@ -65,13 +73,13 @@ class ValuePrinter:
         if not type_.lanes:
             return name
         for dtype in dict.fromkeys((type_.dtype, "bool", "int64")):
-            self.made[f"SL_VECTOR({TAGS[dtype]}, {type_.lanes})"] = None
+            self.definitions[f"SL_VECTOR({TAGS[dtype]}, {type_.lanes})"] = None
         return f"{name}_{type_.lanes}"
 
     def vector(self, macro: str, type_: Type, *args: str) -> None:
         """Make a function of vectors of ``type_``, and the type itself first."""
         self.type(type_)
-        self.made[f"{macro}({', '.join([*args, str(type_.lanes)])})"] = None
+        self.definitions[f"{macro}({', '.join([*args, str(type_.lanes)])})"] = None
 
     def mask(self, type_: Type) -> str:
         """Return the dtype of a mask of vectors of ``type_``, and make its type."""
@@ -91,18 +99,20 @@ class ValuePrinter:
         get, put = (f"{rounded}_get", f"{rounded}_put") if rounded else ("", "")
         self.type(type_)
         moved = f"{kind}, {memory(dtype)}, {type_.lanes}"
-        self.made[f"SL_ROUND({moved}, {get}, {put})" if rounded else f"SL_MOVE({moved})"] = None
+        move = f"SL_ROUND({moved}, {get}, {put})" if rounded else f"SL_MOVE({moved})"
+        self.definitions[move] = None
         every = f"({kind}, {memory(dtype)}, {type_.lanes}, {get}, {put})"
         if how in ("vload_masked", "vstore_masked"):
             needed = [f"SL_{how.upper()}{every}"]
             if not rounded:
                 mask = TAGS[self.mask(type_)]
                 needed = [*masked_access(how, kind, memory(dtype), type_.lanes, mask)]
-            self.made.update(dict.fromkeys(needed))
+            self.definitions.update(dict.fromkeys(needed))
         elif how == "vstore_stream":
-            self.made[f"SL_VSTORE_STREAM{f'_ROUNDED{every}' if rounded else f'({moved})'}"] = None
+            end = f"_ROUNDED{every}" if rounded else f"({moved})"
+            self.definitions[f"SL_VSTORE_STREAM{end}"] = None
         else:
-            self.made[f"SL_MEMORY{every}"] = None
+            self.definitions[f"SL_MEMORY{every}"] = None
         return f"sl_{how}_{kind}_{type_.lanes}"
 
     def first_function(self, access: m.Load | m.Store) -> str:
@@ -121,9 +131,9 @@ class ValuePrinter:
         size = lanes
         while size > 1:
             self.type(Type(dtype, size))
-            self.made[f"SL_MOVE({kind}, {element}, {size})"] = None
+            self.definitions[f"SL_MOVE({kind}, {element}, {size})"] = None
             size //= 2
-        self.made[first_access(access.how, kind, element, lanes, count)] = None
+        self.definitions[first_access(access.how, kind, element, lanes, count)] = None
         return f"sl_{first_name(access.how, count)}_{kind}_{lanes}"
 
     def strided_function(self, access: m.Load) -> str:
@@ -132,9 +142,22 @@ class ValuePrinter:
         self.memory_function("vload_masked" if masked else "vload", access)
         kind, lanes = TAGS[access.type.dtype], access.type.lanes
         mask = TAGS[self.mask(access.type)] if masked else ""
+        self.type(Type("float64", lanes // 2))
         element = memory(access.array.dtype)
-        self.made[strided_load(kind, element, lanes, access.step, mask)] = None
+        self.definitions[strided_load(kind, element, lanes, access.step, mask)] = None
         return f"sl_{strided_name(access.step, masked)}_{kind}_{lanes}"
+
+    def columns_function(self, access: m.Load) -> str:
+        """Return the name of a load of adjacent columns, which transposes blocks if it can."""
+        name = self.memory_function(access.how, access)
+        dtype, lanes = access.type.dtype, access.type.lanes
+        kind, element, part = TAGS[dtype], memory(access.array.dtype), 16 // itemsize(dtype)
+        if short(access.array.dtype) or not (text := columns_load(kind, element, lanes)):
+            return name
+        self.type(Type(dtype, part))
+        self.definitions[f"SL_MOVE({kind}, {element}, {part})"] = None
+        self.definitions[text] = None
+        return f"sl_vload_transposed_{kind}_{lanes}"
 
     def text(self, value: Value) -> str:
         return self.value(value)[0]
@@ -157,9 +180,9 @@ class ValuePrinter:
         if isinstance(value, m.Cast):
             return self._cast(value)
         if isinstance(value, m.Splat):
-            self.type(value.type)
-            name = f"sl_splat_{TAGS[value.type.dtype]}_{value.type.lanes}"
-            return f"{name}({self.text(value.a)})", _ATOM
+            kind = TAGS[value.type.dtype]
+            self.vector("SL_SPLAT", value.type, kind)
+            return f"sl_splat_{kind}_{value.type.lanes}({self.text(value.a)})", _ATOM
         if isinstance(value, m.Iota):
             self.vector("SL_IOTA", value.type)
             return f"sl_iota_{value.type.lanes}()", _ATOM
@@ -214,7 +237,7 @@ class ValuePrinter:
         if op in _COMPARE and lanes:
             kind, name = TAGS[a.type.dtype], _COMPARE[op]
             self.type(a.type)
-            self.made[f"SL_COMPARE({name}, {op}, {kind}, {lanes})"] = None
+            self.definitions[f"SL_COMPARE({name}, {op}, {kind}, {lanes})"] = None
             return f"sl_{name}_{kind}_{lanes}({self.text(a)}, {self.text(b)})", _ATOM
         level = _LEVELS[op]
         first, second = self._operand(a, op, level), self._operand(b, op, level + 1)
@@ -258,10 +281,14 @@ class ValuePrinter:
         kinds = TAGS[dtype], TAGS[source]
         self.type(value.a.type)
         self.type(value.type)
-        if how == f"(sl_{kinds[0]})" or (kinds[0] == "i32" and source == "float32"):
-            self.made[f"SL_CONVERT({kinds[0]}, {kinds[1]}, {lanes})"] = None
+        if how == f"(sl_{kinds[0]})" or (kinds[0] == "i32" and source in _WIDE_FLOATS):
+            self.definitions[f"SL_CONVERT({kinds[0]}, {kinds[1]}, {lanes})"] = None
+        elif is_integer(dtype) and itemsize(dtype) < 4 and source in _WIDE_FLOATS:
+            self.type(Type("int32", lanes))
+            self.type(Type("int16", lanes))
+            self.definitions[f"SL_NARROW{itemsize(dtype)}({kinds[0]}, {kinds[1]}, {lanes})"] = None
         else:
-            self.made[f"SL_CAST({kinds[0]}, {kinds[1]}, {lanes}, {how})"] = None
+            self.definitions[f"SL_CAST({kinds[0]}, {kinds[1]}, {lanes}, {how})"] = None
         return f"sl_{kinds[0]}_of_{kinds[1]}_{lanes}({self.text(value.a)})", _ATOM
 
     def _call(self, value: m.Fn) -> str:
@@ -274,7 +301,7 @@ class ValuePrinter:
         """Return a call of a function that calls the user's function of C."""
         kinds = [self.type(a.type) for a in value.args]
         text = instruction_function(value.instruction, self.type(value.type), kinds)
-        self.made[text] = None
+        self.definitions[text] = None
         operands = ", ".join(map(self.text, value.args))
         return f"sl_instruction_{value.instruction.identifier}({operands})"
 
@@ -285,7 +312,7 @@ class ValuePrinter:
         intrinsic = INTRINSICS.get(name)
         if intrinsic is not None and intrinsic.library and not has_function(name):
             text = library_function(name, intrinsic.library, intrinsic.arity, scalar)
-            self.made[text] = None
+            self.definitions[text] = None
         if name.startswith("bits_"):
             name, scalar = "bits", TAGS[type_.dtype]
         listed = ", ".join(self.text(a) for a in args)
@@ -298,15 +325,18 @@ class ValuePrinter:
             self.vector("SL_SELECT", type_, kind)
         elif scalar == "f32" and has_vector_form(name):
             self.type(Type("float32", lanes))
-            self.made.update(dict.fromkeys(vector_functions(name, lanes)))
+            self.definitions.update(dict.fromkeys(vector_functions(name, lanes)))
             kind = scalar
         elif text := instruction(name, kind, lanes):
             self.type(type_)
-            self.made[text] = None
+            self.definitions[text] = None
+        elif name == "rsqrt" and kind == scalar:
+            self._function("sqrt", type_, args)
+            self.vector("SL_RSQRT", type_, kind)
         elif is_extreme(name) and kind != "b8":
             # lane by lane, GCC makes branches of it
             self.vector("SL_CHOOSE", type_, kind, TAGS[self.mask(type_)])
-            self.made[extreme(name, kind, lanes)] = None
+            self.definitions[extreme(name, kind, lanes)] = None
         elif name == "absolute" and kind[0] in "fi":
             self.vector("SL_ABSOLUTE" if kind[0] == "f" else "SL_MAGNITUDE", type_, kind)
         elif name == "copysign":
@@ -328,7 +358,7 @@ class ValuePrinter:
         operands = [wide(v, lanes) for v in (test.a, test.b)]
         of, name = TAGS[operands[0].type.dtype], _COMPARE[test.op]
         self.type(operands[0].type)
-        self.made[f"SL_SELECT_IF({name}, {test.op}, {of}, {kind}, {lanes})"] = None
+        self.definitions[f"SL_SELECT_IF({name}, {test.op}, {of}, {kind}, {lanes})"] = None
         listed = ", ".join(map(self.text, (*operands, *args[1:])))
         return f"sl_select_{name}_{of}_{kind}_{lanes}({listed})"
 

@@ -1,7 +1,8 @@
 /* Vectors: the type, its constants, loads and stores. */
 
 #define SL_VECTOR(T, N)                                                                           \
-  typedef sl_##T sl_##T##_##N __attribute__((vector_size(sizeof(sl_##T) * N)));                   \
+  typedef sl_##T sl_##T##_##N __attribute__((vector_size(sizeof(sl_##T) * N)));
+#define SL_SPLAT(T, N)                                                                            \
   SL sl_##T##_##N sl_splat_##T##_##N(sl_##T x) { return x - (sl_##T##_##N){0}; }
 #define SL_IOTA(N)                                                                                \
   SL sl_i64_##N sl_iota_##N(void) {                                                               \
@@ -164,6 +165,8 @@
     sl_##T##_##N negative = (sl_##T##_##N)(a < 0);                                                \
     return (a ^ negative) - negative;                                                             \
   }
+#define SL_RSQRT(T, N)                                                                            \
+  SL sl_##T##_##N sl_rsqrt_##T##_##N(sl_##T##_##N a) { return (sl_##T)1 / sl_sqrt_##T##_##N(a); }
 #define SL_COPYSIGN(T, N)                                                                         \
   SL sl_##T##_##N sl_copysign_##T##_##N(sl_##T##_##N a, sl_##T##_##N b) {                         \
     __typeof__(a == b) sign = (__typeof__(a == b))(-(sl_##T##_##N){0});                           \
@@ -180,6 +183,15 @@
 #define SL_CONVERT(TO, FROM, N)                                                                   \
   SL sl_##TO##_##N sl_##TO##_of_##FROM##_##N(sl_##FROM##_##N a) {                                 \
     return __builtin_convertvector(a, sl_##TO##_##N);                                             \
+  }
+#define SL_NARROW2(TO, FROM, N)                                                                   \
+  SL sl_##TO##_##N sl_##TO##_of_##FROM##_##N(sl_##FROM##_##N a) {                                 \
+    return __builtin_convertvector(__builtin_convertvector(a, sl_i32_##N), sl_##TO##_##N);        \
+  }
+#define SL_NARROW1(TO, FROM, N)                                                                   \
+  SL sl_##TO##_##N sl_##TO##_of_##FROM##_##N(sl_##FROM##_##N a) {                                 \
+    sl_i32_##N whole = __builtin_convertvector(a, sl_i32_##N);                                    \
+    return __builtin_convertvector(__builtin_convertvector(whole, sl_i16_##N), sl_##TO##_##N);    \
   }
 #define SL_CAST(TO, FROM, N, HOW)                                                                 \
   SL sl_##TO##_##N sl_##TO##_of_##FROM##_##N(sl_##FROM##_##N a) {                                 \

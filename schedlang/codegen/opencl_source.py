@@ -101,7 +101,7 @@ def opencl_source(program: Program, target: Target, public: str, steps: str) -> 
     for kernel in kernels:
         printer = KernelPrinter(kernel)
         functions.append([*_comment(program, kernel.launch), *printer.kernel()])
-        helpers |= printer.made
+        helpers |= printer.definitions
         widths = (
             max(itemsize(p.dtype), kernel.access_bytes.get(p, 0)) if isinstance(p, Buffer) else 0
             for p in kernel.parameters
@@ -232,14 +232,19 @@ class KernelPrinter(OpenClValues, Printer):
     def is_unread(self, name: str) -> bool:
         return False
 
+    def has_many_sums(self, loop: m.For, known: set[str]) -> bool:
+        return False
+
+    def pragmas(self, loop: m.For, known: set[str]) -> list[str]:
+        return ["#pragma unroll"] if loop.unrolled else []
+
     def statement(self, stmt: Stmt, depth: int, known: set[str]) -> list[Line]:
         margin, number = INDENT * depth, stmt.number
         if isinstance(stmt, (m.For, m.If)):
-            hint = isinstance(stmt, m.For) and stmt.unrolled
             self.nested += 1
             lines = super().statement(stmt, depth, known)
             self.nested -= 1
-            return [*[Line(f"{margin}#pragma unroll", number)] * hint, *lines]
+            return lines
         if isinstance(stmt, m.Store) and stmt.value.type.lanes and not is_moved(stmt):
             return self._store_lanes(stmt, depth, known)
         exchanges = [*_exchanges(stmt)]

@@ -209,7 +209,7 @@ class OpenClValues(ValuePrinter):
         }[name]  # fmt: skip
         if name == "multiply" and is_integer(dtype):
             new = f"(sl_{tag})(({'ulong' if wide else 'uint'})a * x)"
-        self.made[
+        self.definitions[
             f"SL_ATOMIC({name}, {tag}, {word}, {reads}, {writes}, {swap}, {space}, {new})"
         ] = None
         return f"sl_atomic_{name}_{tag}_{space}({place}, {given})"

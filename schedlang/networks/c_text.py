@@ -78,7 +78,7 @@ def network_program(
     public = _public(network, parameters, checks, name)
     loader = _of(name, "c_network.h")
     texts = [line.text for lines in functions for line in lines]
-    helpers = used_definitions(printer.made, [*texts, loader, space, *run, *flatten(public)])
+    helpers = used_definitions(printer.helpers(), [*texts, loader, space, *run, *flatten(public)])
     heads = includes([helpers, externs.declared, loader, *texts])
     parts = [
         network.head.rstrip("\n"),

@@ -219,6 +219,6 @@ def address(array: np.ndarray) -> int:
     ``array.ctypes.data``.
     """
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(memoryview(array)))
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
     except (TypeError, ValueError):
         return int(array.ctypes.data)

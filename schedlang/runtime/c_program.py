@@ -66,7 +66,7 @@ def c_program(
     public = _public(nest, parameters, checks, name, printer)
     texts = [line.text for lines in functions for line in lines]
     texts += [line for lines in public for line in lines]
-    helpers = used_definitions(printer.made, texts)
+    helpers = used_definitions(printer.helpers(), texts)
     heads = includes([helpers, externs.declared, *texts])
     data = {"format": FORMAT, "function": name, "signature": to_data(checks.signature)}
     signed = f"{MARK} {json.dumps(data)}"
