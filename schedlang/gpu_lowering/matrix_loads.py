@@ -37,8 +37,8 @@ def load_of(loop: For) -> MatrixLoad:
 def over_registers(loop: For, dims: Sequence[int], placed: Placed, lane: Axis, title: str) -> For:
     """Return the loop over the registers of each thread that ``loop`` fills.
 
-    ``placed`` is the fragment, and ``dims`` are the dimensions of it, as the nest has it, along
-    those of the instruction's result. Raise :class:`~schedlang.errors.BuildError` if the threads
+    ``placed`` is the fragment, and ``dims`` are its dimensions in the nest along the dimensions of
+    the instruction's result. Raise :class:`~schedlang.errors.BuildError` if the threads
     that ``placed`` says would get other elements.
     """
     (store,) = (s for s, _ in walk(loop) if isinstance(s, Store))

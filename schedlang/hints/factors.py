@@ -11,7 +11,7 @@ ROWS, OTHER_ROWS = (4, 6, 8), (5, 7)
 
 
 def dividing(axis: Axis, factors: Sequence[int]) -> list[int]:
-    """Return those of ``factors`` that divide the extent of an axis, or all if none does.
+    """Return the ``factors`` that divide the extent of an axis, or all if none does.
 
     >>> dividing(Axis("i", 1000), (8, 16)), dividing(Axis("i", 1001), (8, 16))
     ([8], [8, 16])

@@ -252,7 +252,7 @@ class MatrixLoad:
         """Return the lane and the register that hold the first element of a row.
 
         ``lane`` is the one that gives the address of the row; it may be an array or an expression.
-        Lanes beyond the rows give those of the first lanes again.
+        Lanes beyond the rows give the rows of the first lanes again.
         """
         each = REGISTER // itemsize(dtype)
         matrix = lane // ROWS % (self.fragment.registers // each)

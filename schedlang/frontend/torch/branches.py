@@ -191,7 +191,7 @@ def _at(expression: Any, sizes: Mapping[Any, int]) -> Any:
 def squeezes_a_part(program: Any) -> bool:
     """Return whether a squeeze may remove an extent that sizes decide, such as ``n - 1``.
 
-    It is 1 at a larger size than those of which :func:`with_assumed_bounds` knows.
+    It is 1 at a size above the bounds that :func:`with_assumed_bounds` knows.
     """
     squeezes = [node for node in program.graph.nodes if str(node.target) in _SQUEEZES]
     return any(not extent.is_Symbol for node in squeezes for extent in _squeezed(node))

@@ -50,7 +50,7 @@ def load_matrix(typingctx: Any, A: Any, at: Any, B: Any, start: Any, count: Any)
     """Load the ``count`` elements that a thread gets of matrices in ``B`` into its own ``A``.
 
     The matrices have 8 rows of 16 bytes. ``start`` is the first element of the row that the lane
-    gives: lanes 0 to 7 those of the first matrix, and so on.
+    gives: lanes 0 to 7 give the rows of the first matrix, and so on.
     """
     return _load_rows(A, B, count, "")
 

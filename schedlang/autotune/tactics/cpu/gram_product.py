@@ -3,7 +3,7 @@
 Rows and lanes of the result read the same panels. A tile has a part of the rows of a panel, so that
 all rows of one panel meet another panel while both stay in the first cache. Blocks of reduction
 steps and of lanes stay in the second cache, as in ``blocked_product.py``. If the readers need only
-one half of the result, the tiles of the other half are left out, as BLAS's ``syrk`` does.
+one half of the result, the tiles of the other half are left out, like in BLAS's ``syrk``.
 """
 
 from __future__ import annotations
