@@ -416,7 +416,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
             [first, compute((2, 4), lambda t, i: V[i], name="two")], [step, step],
             [S, placeholder((5, 4), name="other")],
         ),
-        ComputeError, "of init first is 1, but that of two is 2"),
+        ComputeError, "of init first is 1, but two has 2"),
     "scan of no tensor": (lambda: scan(first, step, 3), ComputeTypeError, "which is not a tensor"),
     "scan counts": (
         lambda: scan([first], [step, step], [S]), ComputeError, "1 init, 2 update and 1 state"),

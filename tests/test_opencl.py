@@ -147,7 +147,7 @@ def parallel() -> Any:
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "instruction": (
         lambda: sl.build(with_dp4a(sl.instructions.dp4a, 7, 13, 32)[-1], target="opencl"),
-        r"their forms are PTX, for target=\"cuda\"\n  Leave out tensorize",
+        r"no instructions of a processor\n  Leave out tensorize, .*, or build for target=\"cuda\"",
     ),
     "no thread": (lambda: sl.build(not_bound(), target="opencl"), "blockIdx"),
     "parallel": (lambda: sl.build(parallel(), target="opencl"), "parallel"),

@@ -9,8 +9,8 @@ buffers that it accesses at its indices, ``DEFINES`` the buffers that it allocat
 the axes that have a value in it. Walks, rewriting and substitution derive from this. A declared
 field may be a tuple, or a number.
 
-A statement that GPU lowering alone makes has its meaning in ``emulation.py``, ``lockstep.py`` and
-``simt.py`` of ``gpu_lowering``, and its translation in ``machine/select/gpu.py``.
+A statement that GPU lowering alone makes has its meaning in that package's emulation, lockstep
+check and ``gpu_lowering/simt.py``, and its translation in ``machine/select/gpu.py``.
 
 The last six statements are made by the passes of ``machine/loops``. They print and run in the
 interpreter, but the passes of lowering and the verifier of nests do not know them.

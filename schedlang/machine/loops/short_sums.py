@@ -66,21 +66,20 @@ def writing_out_spills(
     whole = lanes is not None and len(taps) + len(rows) + 1 == len(loops) and fixed
     if store.reducer is None or lanes is None or not whole or not rows:
         return False
-    one, several = (vectors_at_once(store, each, loops, target) for each in ((), taps))
+    one, several = (registers_needed(store, each, rows, loops, target) for each in ((), taps))
     if one is None or several is None:
         return False
     return one <= target.vector_registers < several
 
 
-def vectors_at_once(
-    store: Store, taps: Sequence[For], loops: Sequence[For], target: Target
+def registers_needed(
+    store: Store, taps: Sequence[For], rows: Sequence[For], loops: Sequence[For], target: Target
 ) -> int | None:
     """Return the most vectors that the sums of ``store`` and their operands are at a time.
 
-    ``taps`` are the loops that are written out beside the unrolled rows. Return ``None`` for sums
-    that are not in vectors.
+    ``taps`` and unrolled ``rows`` are among the ``loops`` around the store, and are written out.
+    Return ``None`` for sums that are not in vectors.
     """
-    rows = [f for f in loops if f.kind == "unroll" and f not in taps]
     lanes = next((f for f in loops if f.kind == "vectorize"), None)
     count = vectors_of(store, tuple(loops), target.vector_width)
     if lanes is None or count is None:
@@ -98,7 +97,8 @@ def rolled_sums(body: Block, job: LoopJob) -> list[tuple[For, Store, int]]:
     for stmt, _ in walk(keep_short_sums_rolled(body, job)):
         if isinstance(stmt, For) and (ROLLED, 1) in stmt.pragmas and _is_short(stmt):
             (site,) = stores(stmt.body)
-            needed = vectors_at_once(site.stmt, [stmt], (stmt, *site.loops), job.target)
+            rows = [f for f in site.loops if f.kind == "unroll"]
+            needed = registers_needed(site.stmt, [stmt], rows, (stmt, *site.loops), job.target)
             if needed is not None:
                 loops.append((stmt, site.stmt, needed))
     return loops
@@ -132,4 +132,4 @@ def _peak(store: Store, taps: Sequence[For], rows: Sequence[For], lanes: For, wi
     return max(accumulate(changes))
 
 
-__all__ = ["keep_short_sums_rolled", "rolled_sums", "vectors_at_once", "writing_out_spills"]
+__all__ = ["keep_short_sums_rolled", "registers_needed", "rolled_sums", "writing_out_spills"]
