@@ -218,7 +218,11 @@ def address(array: np.ndarray) -> int:
     Of an array with elements that may be written, it takes a quarter of the time of NumPy's
     ``array.ctypes.data``.
     """
-    try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
-    except (TypeError, ValueError):
-        return int(array.ctypes.data)
+    # an exception takes longer than NumPy's way
+    if array.flags.writeable:
+        try:
+            return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
+        except (TypeError, ValueError):
+            # no elements, or a dtype that buffers lack
+            pass
+    return int(array.ctypes.data)
