@@ -19,6 +19,7 @@ from schedlang.gpu_lowering.lower import device_program
 from schedlang.gpu_lowering.matrix_loads import loads_matrices
 from schedlang.gpu_lowering.memory_requests import Request, requests_of_block
 from schedlang.gpu_lowering.simt import simulate
+from schedlang.gpu_lowering.without_barriers import without_barriers
 from schedlang.instructions import Digit, Fragment, MatrixLoad
 from schedlang.instructions.box import IN_THE_BOX
 from schedlang.ir.nodes import Barrier, Block, If, Stmt
@@ -277,11 +278,30 @@ def test_rows_that_no_thread_has_waited_for() -> None:
         changed(lambda stmt: Block() if isinstance(stmt, Barrier) else stmt)
 
 
+def as_held(tile: Any) -> None:
+    """Let each thread fill the elements that it gets."""
+    i, k = tile.op.axis
+    _, _, i, k = tile.tile(i, k, 8, 8)
+    pair, _ = tile.split(k, factor=2)
+    tile.bind(tile.fuse(i, pair), "threadIdx.x")
+
+
+def test_lanes_wait_for_rows_of_others() -> None:
+    f = single(X4, prepare=as_held)
+    a = np.arange(256, dtype="float16").reshape(16, 16)
+    # each thread gets its own elements back, but other threads fill the row whose address it gives
+    np.testing.assert_array_equal(f.check(a), a * 2)
+    assert f.source.count("syncthreads") == 1
+    program = without_barriers(device_program(f.loop_nest, sl.Target("cuda")))
+    with pytest.raises(VerifyError, match=r"S\[.* without a barrier in between"):
+        simulate(program, [a], {})
+
+
 def single(
     declared: sl.Instruction, scope: str = "shared", prepare: Callable[[Any], object] = plain,
     index: str = "i, k",
-) -> None:  # fmt: skip
-    """Load a tile of 16 x 16 elements that a warp copies to another array."""
+) -> Any:  # fmt: skip
+    """Return the kernel that loads a tile of 16 x 16 elements and copies it to another array."""
     A = sl.placeholder((16, 16), "float16", name="A")
     S = sl.compute((16, 16), lambda i, k: A[i, k], name="S")
     F = sl.compute((16, 16), eval(f"lambda i, k: S[{index}]", {"S": S}), name="F")  # noqa: S307
@@ -295,7 +315,7 @@ def single(
         s[tensor].set_scope(kept)
     prepare(s[S])
     s[F].tensorize(F.op.axis[0], declared)
-    sl.build(s, [A, C], target="cuda")
+    return sl.build(s, [A, C], target="cuda")
 
 
 def wrong_order() -> None:

@@ -11,12 +11,16 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from schedlang.errors import BuildError, explain
-from schedlang.expr.nodes import Expr
+from schedlang.expr.nodes import Axis, Expr
 from schedlang.gpu_lowering.collisions import Access, Between, collide
+from schedlang.gpu_lowering.fragments import WARP_INDEX
+from schedlang.gpu_lowering.matrix_loads import loads_matrices
 from schedlang.gpu_lowering.program import Launch
 from schedlang.gpu_lowering.threads import uniform
+from schedlang.instructions.fragments import WARP
 from schedlang.ir.accesses import accesses, sites, written_buffers
 from schedlang.ir.nodes import Barrier, Block, For, If, Stmt, Store, walk
+from schedlang.ir.rewrite import with_leaves
 from schedlang.ir.trimmed import Trimmed, trim_loop, within
 from schedlang.state.state import PRIVATE
 
@@ -50,6 +54,11 @@ class _Placer:
         self.launch = launch
         self.threads = {i.axis: int(i.extent) for i in launch.block}
         self.shared = {b for b in written_buffers(launch.body) if b.scope not in PRIVATE}
+        lanes = Axis("lane", WARP)
+        self.warp = For(lanes, WARP, "serial", Block(), launch.stage)
+        self.any_lane: dict[Expr, Expr] = {
+            i.axis: lanes for i in launch.block if i.tag == WARP_INDEX
+        }
         self.made: dict[tuple[int, ...], Piece] = {}
         self.collisions: dict[Hashable, bool] = {}
 
@@ -163,16 +172,20 @@ class _Placer:
     ) -> tuple[Access, ...]:
         """Return the accesses of the statements to shared storage, without their bodies'."""
         own: list[Access] = []
+        # the lanes of a warp load rows for each other
+        together = any(map(loads_matrices, loops))
+        loops = (*loops, self.warp) if together else loops
         for stmt in stmts:
             stage, atomic = getattr(stmt, "stage", ""), isinstance(stmt, Store) and stmt.atomic
             for a in accesses(stmt):
                 # an atomic update is one access
                 if a.buffer in self.shared and (a.stores or not (a.updates and atomic)):
                     alone = a.stores and atomic
+                    at = a.indices
+                    if together:
+                        at = tuple(with_leaves(index, self.any_lane) for index in at)
                     own.append(
-                        Access(
-                            a.buffer, a.indices, a.stores, stage, loops, tests, self.launch, alone
-                        )
+                        Access(a.buffer, at, a.stores, stage, loops, tests, self.launch, alone)
                     )
         return tuple(own)
 

@@ -133,15 +133,15 @@ def _indices(
     return (*indices, to_expr(base + to_lin(own)))
 
 
-def row_of_lane(loop: For, lane: Expr) -> tuple[Buffer, tuple[Expr, ...]]:
-    """Return the buffer that ``loop`` loads from, and where the row of a lane starts.
+def row_of_lane(loop: For, lane: Expr, element: int = 0) -> tuple[Buffer, tuple[Expr, ...]]:
+    """Return the buffer that ``loop`` loads from, and the place of an element of a lane's row.
 
     The lane is the ``lane`` of a warp whose number is below the :func:`rows` of the load.
     """
     (store,) = (s for s, _ in walk(loop) if isinstance(s, Store))
     (value,) = store.values
     assert isinstance(value, Load)
-    holder, register = load_of(loop).row(lane, value.dtype)
+    holder, register = load_of(loop).row(lane, value.dtype, element)
     swap: dict[Expr, Expr] = {
         lane: to_expr(to_lin(holder)), loop.axis: to_expr(to_lin(register))
     }  # fmt: skip

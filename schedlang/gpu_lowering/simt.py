@@ -20,12 +20,14 @@ from schedlang.expr.dtypes import itemsize
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.gpu_lowering.checked_memory import Lanes, Memory
 from schedlang.gpu_lowering.counters import Counters
+from schedlang.gpu_lowering.fragments import WARP_INDEX
 from schedlang.gpu_lowering.lanes import on_lanes
 from schedlang.gpu_lowering.ledger import Ledger
 from schedlang.gpu_lowering.lockstep import Lockstep, batches, number, perform
+from schedlang.gpu_lowering.matrix_loads import row_of_lane, rows
 from schedlang.gpu_lowering.program import Launch, Program, Scratch
 from schedlang.gpu_lowering.warp_products import multiply
-from schedlang.instructions.fragments import FRAGMENT, WARP
+from schedlang.instructions.fragments import FRAGMENT, ROW, WARP
 from schedlang.ir.nodes import (
     Alloc,
     Barrier,
@@ -333,6 +335,20 @@ class _Blocks(Lockstep):
             for key, value in self.values.items()
         }
         multiply(loop, values, blocks * warps.shape[1] + numbers, self.memory)
+
+    def load(self, loop: For) -> None:
+        """Let the lanes that give rows read them, for the lanes that get their elements."""
+        super().load(loop)
+        if not self.device.watched:
+            return
+        lane = next(i.axis for i in self.launch.block if i.tag == WARP_INDEX)
+        giving = self.active & (self.known(lane) < rows(loop))
+        for element in range(ROW // itemsize(row_of_lane(loop, lane)[0].dtype)):
+            buffer, indices = row_of_lane(loop, lane, element)
+            memory = self.memory(buffer)
+            offsets = memory.offset([self.known(i) for i in indices], giving, loop.stage)
+            accessed = self.lanes_at(memory, offsets, giving, loop.stage)
+            memory.load(accessed, self._times(accessed))
 
     @property
     def flying(self) -> list[_Flying]:

@@ -248,17 +248,17 @@ class MatrixLoad:
                 step *= digit.size
             yield replace(self.fragment, digits=(*others, *digits))
 
-    def row(self, lane: Any, dtype: str) -> tuple[Any, Any]:
-        """Return the lane and the register that hold the first element of a row.
+    def row(self, lane: Any, dtype: str, element: Any = 0) -> tuple[Any, Any]:
+        """Return the lane and the register that hold an element of a row.
 
-        ``lane`` is the one that gives the address of the row; it may be an array or an expression.
-        Lanes beyond the rows give the rows of the first lanes again.
+        ``lane`` is the one that gives the address of the row; the numbers may also be arrays, and
+        ``lane`` an expression. Lanes beyond the rows give the rows of the first lanes again.
         """
-        each = REGISTER // itemsize(dtype)
-        matrix = lane // ROWS % (self.fragment.registers // each)
+        each, lanes = REGISTER // itemsize(dtype), WARP // ROWS
+        matrix, row = lane // ROWS % (self.fragment.registers // each) * each, lane % ROWS
         if self.transposed:
-            return lane % ROWS // each, matrix * each + lane % each
-        return lane % ROWS * (WARP // ROWS), matrix * each
+            return row // each + element * lanes, matrix + lane % each
+        return row * lanes + element // each, matrix + element % each
 
     def call(self, declared: Instruction) -> Call:
         """Return the call of an intrinsic of ours, ``load_matrix``."""
@@ -374,16 +374,9 @@ def _check_load(asked: str, declared: Instruction, emission: MatrixLoad) -> None
 
 def _holds_rows(load: MatrixLoad, count: int, size: int, along: int, dtype: str) -> bool:
     """Return whether threads hold the elements of each row as the instruction gives them."""
-    each, unit = REGISTER // size, ROW // size
-    row, element = np.indices((ROWS * count, unit))
+    row, element = np.indices((ROWS * count, ROW // size))
     start = load.fragment.element(*load.row(row, dtype))
-    if load.transposed:
-        lane = element * (WARP // ROWS) + row % ROWS // each
-        register = row // ROWS * each + row % each
-    else:
-        lane = row % ROWS * (WARP // ROWS) + element // each
-        register = row // ROWS * each + element % each
-    own = load.fragment.element(lane, register)
+    own = load.fragment.element(*load.row(row, dtype, element))
     return all(
         np.array_equal(at, first + element * (dim == along))
         for dim, (at, first) in enumerate(zip(own, start))
