@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedlang.arrays.elementwise import array
-from schedlang.arrays.shapes import broadcast, is_one
+from schedlang.arrays.shapes import broadcast, is_one, same_shape
 from schedlang.arrays.stages import read, stage
 from schedlang.compute import math, reduce
 from schedlang.compute.reduce import Reduction
-from schedlang.compute.tensor import Extent, Tensor
+from schedlang.compute.tensor import Extent, Tensor, shape_text
+from schedlang.errors import ComputeError
 from schedlang.expr import dtypes
 from schedlang.expr.nodes import Axis, Expr
 from schedlang.language.construct import binary, cast
@@ -47,12 +48,29 @@ def label_extents(
     """Return the extent of each label; raise :class:`ComputeError` for two that do not fit."""
     extents: dict[str, Extent] = {}
     for tensor, own in zip(operands, labels):
+        _check_diagonals(tensor, own, asked)
         for label, extent in zip(own, tensor.shape):
             if label in extents:
                 what = f"{asked}: {label}"
                 (extent,) = broadcast([(extents[label],), (extent,)], what)
             extents[label] = extent
     return extents
+
+
+def _check_diagonals(tensor: Tensor, labels: Labels, asked: str) -> None:
+    """Raise for a label of two dimensions of one tensor that differ.
+
+    As in NumPy, 1 does not broadcast here. NumPy returns a diagonal of shape ``(0, 1)``, but its
+    elements lie outside of the array.
+    """
+    own: dict[str, Extent] = {}
+    for label, extent in zip(labels, tensor.shape):
+        first = own.setdefault(label, extent)
+        if not same_shape((first,), (extent,)):
+            raise ComputeError(
+                f"{asked}: {label} labels dimensions of {first} and of {extent} in {tensor.name} "
+                f"of shape {shape_text(tensor.shape)}; a diagonal needs two equal ones"
+            )
 
 
 def contract(
