@@ -232,6 +232,33 @@ def test_the_last_number_of_a_range_of_elements(ends: list[int]) -> None:
     assert type(result) is int and result == last_of_a_range(np.array(ends))
 
 
+def numbers_of_a_while(x):
+    count = 0
+    while True:
+        at = count * 2
+        count += 1
+        if x[count] > 3:
+            return count, at
+        if x[count] < 0:
+            return -1, at
+
+
+def test_names_that_only_a_while_assigns_are_numbers_of_python() -> None:
+    x = np.array([1, 2, 3, 1, 4])
+    result = sl.jit(numbers_of_a_while, target="python")(x)
+    assert result == numbers_of_a_while(x) and [*map(type, result)] == [int, int]
+
+
+def either_part(x):
+    return (x[:1] > 0) or (x[1:2] > 0)
+
+
+def test_arrays_of_one_element_around_or() -> None:
+    x = np.array([-1.0, 2.0])
+    result = sl.jit(either_part, target="python")(x)
+    np.testing.assert_array_equal(result, either_part(x), strict=True)
+
+
 def to_a_float(x):
     for i in range(x[0]):
         x[i] = 0

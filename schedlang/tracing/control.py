@@ -217,7 +217,7 @@ def _unless(ends: bool, value: Any, rest: Callable[[], Any]) -> Any:
     """Return a value if its truth value is ``ends``, else what ``rest`` returns."""
     if is_unknown(value):
         own = value
-        if value.dtype == bool:
+        if value.dtype == bool and not value.ndim:
             # the side that is taken tells its value, which proofs about the other side use
             own = ends if value.__class__ is bool else np.bool_(ends)
         then, orelse = ((lambda: own), rest) if ends else (rest, (lambda: own))

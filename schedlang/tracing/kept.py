@@ -210,7 +210,8 @@ def run_kept_while(
                     "Assign a copy in the body: np.copy(...).",
                 )
             ) from None
-        ends.update((name, _zeros(state.value(name))) for name in own)
+        for name in own:
+            ends[name] = _zeros(state.value(name), ends.get(name))
         return more, list(values.values())
 
     def run() -> Sequence[Any]:
@@ -236,13 +237,20 @@ def _names_of_parts(values: dict[str, Any]) -> list[str]:
     return [name for name, value in values.items() for _ in flatten(value)[0]]
 
 
-def _zeros(value: Any) -> Any:
+def _zeros(value: Any, before: Any = None) -> Any:
     """Return zeros in the form of a value, for a name to which nothing was assigned yet.
 
-    A value that has no array of the trace stays as it is.
+    A value that has no array of the trace stays as it is. A number of Python in ``before``, the
+    zeros of a trace in which no number has a dtype yet, stays one.
     """
     leaves, form = flatten(value)
-    return rebuilt(form, list(map(_zero, leaves))) if any(map(is_traced, leaves)) else value
+    if not any(map(is_traced, leaves)):
+        return value
+    zeros = list(map(_zero, leaves))
+    known, other = flatten(before)
+    if other == form:
+        zeros = [a if type(a) in (bool, int, float) else b for a, b in zip(known, zeros)]
+    return rebuilt(form, zeros)
 
 
 def _zero(leaf: Any) -> Any:

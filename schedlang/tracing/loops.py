@@ -310,7 +310,7 @@ def _values(trace: Trace, loop: HostLoop, head: str, from_source: bool) -> list[
         raise ComputeError(
             explain(
                 f"sl.trace({trace.title}, ...): {head}",
-                f"{reason}, so it becomes kernels in a loop on the host, not a tensor",
+                f"{reason}, so it becomes kernels of its own, not a tensor",
                 f"Trace the body alone, or take the kernels of sl.jit({trace.title}).",
             )
         )
