@@ -199,7 +199,7 @@ def _loads(value: Expr, scope: Where, alias: Mapping[Tensor, Tensor], ranges: Ra
         if not isinstance(node, Read):
             return None
         place = _find(node.tensor, scope, alias)
-        if not place.origin:
+        if not place.origin and place.array is None:
             return Load(place.buffer, node.indices, node.dtype)
         at = tuple(to_lin(i, ranges=ranges) for i in node.indices)
         return Load(place.buffer, tuple(map(to_expr, place.index(at, ranges))), node.dtype)

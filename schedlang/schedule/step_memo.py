@@ -103,6 +103,9 @@ class MemoSchedule(Schedule):
         after, changes = self.state, self._memo.changes
         stages = {n: s for n, s in after.stages.items() if before.stages.get(n) is not s}
         own = before.stages.get(stage)
+        if not stages:
+            # the step changed an argument, whose layout the latest state has
+            return result
         if any(isinstance(value, Expr) and not isinstance(value, Axis) for value in _flat(args)):
             # its leaves may be of any stage
             return result
