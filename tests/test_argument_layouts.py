@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,8 @@ import pytest
 import schedlang as sl
 import schedlang as tvm
 from schedlang import te
-from schedlang.errors import ScheduleError
+from schedlang.errors import ScheduleError, TuningError
+from schedlang.schedule.step_memo import StepMemo
 
 RNG = np.random.default_rng(0)
 
@@ -150,6 +153,74 @@ def test_a_refused_layout_leaves_the_schedule_as_it_was() -> None:
         s[A].split(A.op.axis, factor=2)
     with pytest.raises(ScheduleError, match="A is an input and has no loops"):
         sl.schedule(B)[A]
+
+
+def test_refusals_name_the_call_of_te() -> None:
+    A = te.placeholder((6, 8), "int32", "A")
+    B = te.compute((6, 8), lambda i, j: A[i, j] + 1, name="B")
+    C = te.compute((6, 8), lambda i, j: B[i, j] * 3, name="C")
+    s = te.create_schedule(C.op)
+    s[B].compute_at(s[C], C.op.axis[0])
+    with pytest.raises(
+        ScheduleError, match=r"^transform_layout\(index_map\) on stage C: stage B is"
+    ):
+        s[C].transform_layout(lambda i, j: i * 8 + j)
+    s[A].transform_layout(lambda i, j: (j, i))
+    with pytest.raises(
+        ScheduleError, match=r"^transform_layout\(index_map\) on input A: the array"
+    ):
+        s[A].transform_layout(lambda i, j: (j, i))
+    with pytest.raises(ScheduleError, match=r"on stage A: index_map is missing"):
+        s[A].transform_layout()
+    assert s[A].op is A.op and repr(copy.copy(s[A])) == "<Input A>"
+    # a parameter with a default is no dimension
+    s[C].transform_layout(lambda i, j, *, width=4: (j // width, i, j % width))
+    a = RNG.integers(0, 99, (6, 8)).astype("int32")
+    result = tvm.build(s, [A, C], "python")(np.ascontiguousarray(a.T))
+    np.testing.assert_array_equal(result, panels((a + 1) * 3, 4))
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_rows_that_another_array_chooses(copied: bool) -> None:
+    X, rows = sl.placeholder((6, 6), "int32", name="X"), sl.placeholder((4,), "int32", name="rows")
+    C = sl.compute((4, 6), lambda i, j: X[rows[i], j] + 1, name="C")
+    x, at = RNG.integers(0, 99, (6, 6)).astype("int32"), np.array([3, 1, 5, 0], "int32")
+    stored = x.reshape(3, 2, 6).transpose(0, 2, 1)
+    for index_map, array in (
+        (lambda i, j: (j, i), x.T),
+        (lambda i, j: i * 6 + j, x.ravel()),
+        (lambda i, j: (i // 2, j, i % 2), stored),
+    ):
+        s = sl.schedule(C)
+        if copied:
+            s.cache_write(C, "global")
+        s.transform_argument(X, index_map)
+        result = sl.build(s, [X, rows, C], "python")(np.ascontiguousarray(array), at)
+        np.testing.assert_array_equal(result, x[at] + 1)
+
+
+def test_schedules_that_share_steps_keep_layouts() -> None:
+    _, B, _ = rows_of_sums()
+    memo = StepMemo(sl.schedule(B))
+    for factor in (2, 4):
+        s = memo.schedule()
+        s[B].split(B.op.axis[1], factor=factor)
+        s.transform_argument(B, lambda i, j: (j, i))
+        assert "-> B: int32[20, 6]" in str(s)
+
+
+def test_a_search_refuses_layouts_of_arguments(tmp_path: Path) -> None:
+    _, B, _ = rows_of_sums()
+    s = sl.schedule(B)
+    s.transform_argument(B, lambda i, j: (j, i))
+    database = tmp_path / "log"
+
+    def template(s: Any, knobs: Any) -> None:
+        s.transform_argument(B, lambda i, j: (j, i))
+
+    for given in ({"start": s}, {"template": template}):
+        with pytest.raises(TuningError, match="transform_argument gives B another layout"):
+            sl.autotune(B, "python", trials=1, database=database, **given)
 
 
 def _scan() -> tuple[Any, Any]:

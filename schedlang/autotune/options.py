@@ -135,6 +135,17 @@ def check_start(outputs: Sequence[Tensor], start: Any) -> None:
             f"autotune({names}, start=...): it is a schedule of {given}, another computation; "
             f"give one of {names}"
         )
+    if start.state.arrays:
+        raise TuningError(f"autotune(start=...): {changed_arguments(start)}")
+
+
+def changed_arguments(s: Schedule) -> str:
+    """Return why a search cannot run a schedule that has arguments in other layouts."""
+    names = ", ".join(tensor.name for tensor in s.state.arrays)
+    return (
+        f"transform_argument gives {names} another layout, and a search has arrays of the tensor's "
+        "shape; take this step on the schedule that the search returns"
+    )
 
 
 def checked_limits(limits: Any, call: str = "autotune") -> Limits:

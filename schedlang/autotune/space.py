@@ -25,6 +25,7 @@ from schedlang.autotune.knobs import (
     Rejected,
     refusal,
 )
+from schedlang.autotune.options import changed_arguments
 from schedlang.autotune.rules import BY_TACTICS, BY_TEMPLATE, Lowered, Rules, filter_warnings
 from schedlang.autotune.tactics.driver import moves_of, schedule_again, schedule_stages
 from schedlang.autotune.tactics.facts import Problem
@@ -32,7 +33,7 @@ from schedlang.autotune.tactics.moves import KnobMoves
 from schedlang.autotune.tactics.outcomes import MOST, Outcomes
 from schedlang.autotune.tactics.registries import registry_for
 from schedlang.autotune.tactics.tactic import Registry
-from schedlang.errors import OrderWarning
+from schedlang.errors import OrderWarning, TuningError
 from schedlang.ir.findings import Findings
 from schedlang.ir.nest import Nest
 from schedlang.lowering.lower import drafted_buffers, lower_state
@@ -200,6 +201,8 @@ class Space:
             raise Rejected("changes which of several tied values a reduction returns") from None
         except rules.refused as error:
             raise refusal(error) from None
+        if self.start is None and s.state.arrays:
+            raise TuningError(f"autotune: {changed_arguments(s)}")
         why = self._judge(lowered, cost) if known is None else known[3]
         if len(judged) < MOST:
             judged[id(taken)] = taken, lowered, cost, why

@@ -257,11 +257,12 @@ class DataflowMethods(ABC):
 
         ``index_map`` maps dimensions of ``tensor`` to the index in the array. Each index is a part
         ``d``, ``d//n`` or ``d%n`` of one dimension, or counts several, such as ``i*32 + j`` where
-        ``j`` has 32 values. Computations, ``sl.reference`` and searches know the tensor alone:
-        give them arrays of its shape. Loops do not change. (In te it is part of
-        ``transform_layout``, as it is here in schedules of ``te.create_schedule``.) Requires sizes
-        that are numbers, divisors of the extents, and indices that determine every dimension; a
-        scan and a function of yours know their arrays.
+        ``j`` has 32 values. Computations and ``sl.reference`` know the tensor alone: give them
+        arrays of its shape. So do searches, which refuse such a schedule: call this on the schedule
+        that they return. Loops do not change. (In te it is part of ``transform_layout``, as it is
+        here in schedules of ``te.create_schedule``.) Requires sizes that are numbers, divisors of
+        the extents, and indices that determine every dimension; a scan and a function of yours know
+        their arrays.
 
         rewrite::
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor
+from schedlang.errors import ScheduleError
 from schedlang.expr.nodes import Axis, Expr
+from schedlang.schedule.misfits import of_stage
 from schedlang.schedule.refuse import refuse
 from schedlang.schedule.stage_methods.index_map import indices_at, parts_of_array
 from schedlang.state.layout import Part, incomplete, parts_of, with_whole_ends
@@ -24,21 +27,36 @@ AXIS_SEPARATOR = "axis_separator"
 class InputView:
     """The stage of an input in a schedule of te, which has no loops, and an array alone."""
 
-    def __init__(self, schedule: Schedule, tensor: Tensor) -> None:
-        self._schedule, self._tensor = schedule, tensor
+    leaf_axes: Sequence[Axis] = ()
+    leaf_iter_vars = leaf_axes
 
+    def __init__(self, schedule: Schedule, tensor: Tensor) -> None:
+        self._schedule, self._tensor, self.name = schedule, tensor, tensor.name
+
+    @property
+    def op(self) -> Any:
+        return self._tensor.op
+
+    def __repr__(self) -> str:
+        return f"<Input {self.name}>"
+
+    @of_stage
     def transform_layout(self, index_map: Any) -> list[Axis]:
         """Let the caller pass the array in the layout of ``index_map``; return no loops."""
         axes = dimensions(self._tensor)
-        asked = f"transform_layout(index_map) on input {self._tensor.name}"
-        indices = _without_separators(indices_at(index_map, axes, asked, self._tensor.name))
-        self._schedule.lay_out(self._tensor, parts_of_array(indices, axes, asked))
+        asked = f"transform_layout(index_map) on input {self.name}"
+        indices = _without_separators(indices_at(index_map, axes, asked, self.name))
+        with _asked(asked):
+            self._schedule.lay_out(self._tensor, parts_of_array(indices, axes, asked))
         return []
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            _refuse_input(self.__dict__["_tensor"].name)
+            if name.startswith("_"):
+                # what copy, pickle and notebooks look for
+                raise AttributeError(name)
+            _refuse_input(self.name)
 
 
 def input_view(s: Schedule, key: Any) -> Any:
@@ -69,15 +87,26 @@ def transform_layout(s: Schedule, stage: Stage, index_map: Any) -> list[Axis] | 
     indices = _without_separators(indices_at(index_map, axes, asked, stage.name))
     dims = _dims(indices, axes)
     trial, loops = s.copy(), None
-    if dims and _plain(stage):
-        loops = _loops_of(trial, stage, dims)
-    if is_output:
-        trial.lay_out(stage.outputs[0], dims or parts_of_array(indices, axes, asked))
-    else:
+    with _asked(asked):
+        if is_output:
+            trial.lay_out(stage.outputs[0], dims or parts_of_array(indices, axes, asked))
+        if dims and _plain(stage):
+            loops = _loops_of(trial, stage, dims)
+    if not is_output:
         places = [_index(p, axes) for parts in dims for p in parts] if dims else indices
         trial.apply("transform_layout", stage.name, indices=tuple(places))
     s.adopt(trial)
     return loops
+
+
+@contextmanager
+def _asked(call: str) -> Iterator[None]:
+    """Let a refusal name the user's call instead of the step that it takes."""
+    try:
+        yield
+    except ScheduleError as error:
+        _, _, why = str(error).partition(": ")
+        raise ScheduleError(f"{call}: {why}") from None
 
 
 def _without_separators(indices: Sequence[Any]) -> tuple[Any, ...]:

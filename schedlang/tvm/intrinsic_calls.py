@@ -48,6 +48,11 @@ def call_intrin(dtype: Any, func_name: str, *args: Any) -> Expr:
                 "sl.instruction(name, compute, emit=...), for s[C].tensorize(axis, instruction).",
             )
         )
+    return _value(asked, dtype, name, args)
+
+
+def _value(asked: str, dtype: Any, name: str, args: tuple[Any, ...]) -> Expr:
+    """Return the value of a function of ``tvm.tir``; refuse one of another dtype."""
     value = getattr(tir, _OTHER.get(name, name))(*args)
     kind = te_dtype(dtype)
     # a number or an index takes any dtype of its kind
@@ -96,18 +101,19 @@ def call_pure_extern(dtype: Any, func_name: str, *args: Any) -> Expr:
     >>> B.op.body
     (exp(A[i]),)
     """
+    asked = f"tvm.tir.call_pure_extern({dtype!r}, {func_name!r}, ...)"
     names = {**_OF_C, **{f"{name}f": value for name, value in _OF_C.items()}, **_APPROXIMATE}
     if not isinstance(func_name, str) or func_name not in names:
         close = nearest(func_name, names) if isinstance(func_name, str) else ""
         raise ComputeError(
             explain(
-                f"tvm.tir.call_pure_extern({dtype!r}, {func_name!r}, ...)",
+                asked,
                 f"an expression calls functions of C's library alone{close}",
                 "For whole arrays, te.extern calls a packed function, and sl.extern a function of "
                 "numba or of C.",
             )
         )
-    return call_intrin(dtype, f"tir.{names[func_name]}", *args)
+    return _value(asked, dtype, names[func_name], args)
 
 
 __all__ = ["call_intrin", "call_pure_extern"]

@@ -28,18 +28,25 @@ def map_indices(index_map: Any, stage: Stage) -> tuple[Any, ...]:
 def indices_at(index_map: Any, axes: Sequence[Axis], asked: str, name: str) -> tuple[Any, ...]:
     """Return the indices that ``index_map`` returns for ``axes``, the dimensions of ``name``.
 
-    Parameters that only a keyword gives take the last dimensions, as in te.
+    Parameters that only a keyword gives take the last dimensions, as in te, but those with a
+    default keep it.
     """
     if not callable(index_map):
         hint = "Write e.g. lambda i, j: (j // 16, i, j % 16)."
         refuse(asked, f"the index map must be a function, not {text_of(index_map)}", hint)
-    signature = inspect.signature(index_map)
-    last = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
-    first = max(len(axes) - len(last), 0)
-    named = dict(zip(last, axes[first:]))
+    first, named = len(axes), dict[str, Axis]()
     try:
+        signature = inspect.signature(index_map)
+        last = [
+            p.name
+            for p in signature.parameters.values()
+            if p.kind is p.KEYWORD_ONLY and p.default is p.empty
+        ]
+        first = max(len(axes) - len(last), 0)
+        named = dict(zip(last, axes[first:]))
         signature.bind(*axes[:first], **named)
-    except TypeError:
+    except (TypeError, ValueError):
+        # some functions of Python itself have no signature
         refuse(
             asked,
             f"the index map must take the {len(axes)} dimensions of {name}: "
@@ -50,9 +57,7 @@ def indices_at(index_map: Any, axes: Sequence[Axis], asked: str, name: str) -> t
     return tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
 
 
-def parts_of_array(
-    indices: Sequence[Any], axes: Sequence[Axis], asked: str
-) -> list[list[Part]]:
+def parts_of_array(indices: Sequence[Any], axes: Sequence[Axis], asked: str) -> list[list[Part]]:
     """Return the parts of ``axes`` that each index of an array counts; refuse other indices."""
     dims = []
     for index in indices:
