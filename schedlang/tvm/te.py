@@ -25,6 +25,7 @@ from schedlang.errors import ComputeError, missing_name
 from schedlang.expr.nodes import Axis, Expr, KnownExtent, Var
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.schedule import schedule as _schedule
+from schedlang.schedule.te_layouts import AXIS_SEPARATOR
 from schedlang.signatures import public
 from schedlang.state.thread_axis import thread_axis as _thread_axis
 from schedlang.tvm.tir import (
@@ -167,9 +168,6 @@ def _with_known_extents(result: Tensor) -> Tensor:
     result.shape = tuple(KnownExtent.of(extent) for extent in result.shape)
     return result
 
-
-# a mark between indices of transform_layout that memory keeps apart; here memory is flat
-AXIS_SEPARATOR = "axis_separator"
 
 # the tag of the enclosing scope
 _SCOPE: ContextVar[str] = ContextVar("tag", default="")
