@@ -1,7 +1,7 @@
 """Trials of instructions in the cache folder: no process runs what an earlier one ran.
 
-A trial that refuses an instruction is not kept, nor is one that did not come to its end: the next
-process tries again.
+What the compiler refuses is not kept, nor is a trial that did not come to its end: the next process
+tries again.
 """
 
 from __future__ import annotations

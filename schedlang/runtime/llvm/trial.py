@@ -39,7 +39,10 @@ def _in_a_child(module: str, processor: str, features: str, run: str) -> Trial:
         )
     except subprocess.TimeoutExpired as late:
         # the child writes the assembly before it calls the function
-        written = (late.stdout or b"").decode(errors="replace")
+        written = late.stdout or ""
+        if isinstance(written, bytes):
+            # Windows alone decodes what a late child wrote
+            written = written.decode(errors="replace")
         return Trial(written, complete=False) if written else Trial("", timeout=LONGEST)
     if done.returncode and not done.stdout:
         return Trial("", done.stderr.strip() or f"LLVM ended with status {done.returncode}")
