@@ -202,6 +202,15 @@ def test_a_size_that_two_reshapes_divide_is_a_multiple_of_both_numbers() -> None
         divided.reference(images(18, 3))
 
 
+def test_half_of_a_size_has_a_name_of_its_own() -> None:
+    """A dimension that the model calls ``h_over_2`` is not half of ``h``."""
+    own = {"h": sl.var("h"), "w": sl.var("h_over_2")}
+    known = {"second": np.array([2]), "left": np.array([1, -1]), "2": np.array([2])}
+    reshaped = sl.frontend.from_onnx(model(parts(2, "z"), **known), own)
+    kernel = sl.build(sl.schedule(reshaped.outputs[0]), target="python")
+    assert kernel(images(4, 3)).shape == (2, 1, 36)
+
+
 def pooled_and_joined() -> Any:
     """Return a model that halves images twice, doubles them twice, and joins them, as U-Nets do."""
     pool = {"kernel_shape": [2, 2], "strides": [2, 2]}

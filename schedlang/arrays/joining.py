@@ -48,12 +48,13 @@ def _joined(word: str, arrays: Sequence[Tensor], axis: Any, dtype: Any, asked: s
     for other in arrays[1:]:
         pairs = enumerate(zip(first.shape, other.shape))
         unequal = [pair for k, pair in pairs if k != along and not same(*pair)]
-        if other.ndim != first.ndim or unequal:
+        alike = other.ndim == first.ndim
+        if unequal or not alike:
             raise unfit(
                 f"{asked} of shapes {shape_text(first.shape)} and {shape_text(other.shape)}",
                 f"all dimensions but {along} must be equal",
                 f"{first.name} and {other.name} differ there.",
-                multiples_that_fit(unequal[0], operator.eq) if unequal else {},
+                multiples_that_fit(unequal[0], operator.eq) if alike else {},
             )
     starts = _starts([a.shape[along] for a in arrays])
     shape = [*first.shape]

@@ -6,7 +6,7 @@ A reshape to ``(n//2, 1, -1)`` fits only where ``n`` is even. The size ``n`` is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from math import lcm
 
@@ -19,9 +19,13 @@ from schedlang.expr.visit import rewrite
 
 @dataclass(frozen=True)
 class Multiples:
-    """The number of which each size is a multiple, and the size of the quotient."""
+    """The number of which each size is a multiple, and the size of the quotient.
+
+    ``names`` are those of the model's sizes, which no quotient takes.
+    """
 
     of: Mapping[Var, tuple[int, Var]] = field(default_factory=dict)
+    names: Collection[str] = ()
 
     def extent(self, given: Extent) -> Extent:
         """Return an extent with its sizes as multiples."""
@@ -47,16 +51,18 @@ class Multiples:
             whole = declared.get(size, size)
             before = known[whole][0] if whole in known else 1
             number = before * number if size in declared else lcm(before, number)
-            known[whole] = number, quotient_of(whole, number)
-        return Multiples(known)
+            known[whole] = number, quotient_of(whole, number, self.names)
+        return replace(self, of=known)
 
 
-def quotient_of(size: Var, number: int) -> Var:
-    """Return the size that is ``size / number``.
+def quotient_of(size: Var, number: int, names: Collection[str] = ()) -> Var:
+    """Return the size that is ``size / number``, whose name is not among ``names``.
 
-    >>> quotient_of(Var("n", least=3, most=9), 2)
-    n_over_2
+    >>> quotient_of(Var("n", least=3, most=9), 2), quotient_of(Var("n"), 2, ["n", "n_over_2"])
+    (n_over_2, n_over_2_)
     """
     most = None if size.most is None else size.most // number
     name = f"{size.name}_over_{number}"
+    while name in names:
+        name += "_"
     return replace(size, name=name, least=-(-size.least // number), most=most)

@@ -9,6 +9,8 @@ from schedlang.arrays.naming import as_stage
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Shape, Tensor, placeholder
 from schedlang.errors import FrontendError
+from schedlang.expr.nodes import Expr, Var
+from schedlang.expr.visit import postorder
 from schedlang.frontend.imported import Imported
 from schedlang.frontend.model_names import Names
 from schedlang.frontend.multiples import Multiples
@@ -54,7 +56,10 @@ def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:
     """
     proto, folder = read(model)
     graph = check_model(proto, folder)
-    declared, multiples = input_shapes(graph.inputs, shapes), Multiples()
+    declared = input_shapes(graph.inputs, shapes)
+    extents = [extent for shape in declared for extent in shape if isinstance(extent, Expr)]
+    names = {node.name for node in postorder(extents) if isinstance(node, Var)}
+    multiples = Multiples(names=names)
     while True:
         try:
             return _imported(graph, [tuple(map(multiples.extent, shape)) for shape in declared])

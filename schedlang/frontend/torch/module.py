@@ -19,6 +19,7 @@ from schedlang.frontend.torch.branches import recorded_comparisons, with_assumed
 from schedlang.frontend.torch.constant_parts import ConstantParts, constant_parts
 from schedlang.frontend.torch.converting import Conversion, has_form
 from schedlang.frontend.torch.examples import (
+    Dynamic,
     Examples,
     as_multiples,
     examples_of,
@@ -94,7 +95,9 @@ def _with_multiples(module: Any, examples: Examples, error: FrontendError) -> Im
     Return ``None`` if it does not fit then. Raises :class:`~schedlang.errors.FrontendError` if such
     a size is the user's own.
     """
-    multiples = Multiples().after(error)
+    sizes = [d.sizes.values() for d in leaves(examples.sizes) if isinstance(d, Dynamic)]
+    names = {size.name for of_input in sizes for size in of_input}
+    multiples = Multiples(names=names).after(error)
     for _ in range(_MOST_ROUNDS):
         if multiples is None:
             return None
