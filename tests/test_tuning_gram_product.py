@@ -153,3 +153,30 @@ def test_products_in_panels_with_rests(
     assert not f.unproven
     a = rng.integers(-4, 5, (steps, n) if turned else (n, steps)).astype(dtype)
     assert np.array_equal(f(a), a.T @ a if turned else a @ a.T)
+
+
+PARTS = {
+    "rows": lambda P: sl.compute(
+        (36, 56), lambda i, j: sl.if_then_else(j <= i + 20, P[i + 20, j], 0.0), name="R"
+    ),
+    "columns": lambda P: sl.compute(
+        (56, 36), lambda i, j: sl.if_then_else(j + 20 >= i, P[i, j + 20], 0.0), name="R"
+    ),
+    "mirrored": lambda P: mirrored(P, LOWER)[:28, 28:],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", PARTS)
+def test_readers_of_a_part_leave_out_first_rows(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    """The rows and lanes that are computed need not start at 0, as in ``np.cov(x, y)[:n, n:]``."""
+    monkeypatch.setattr(gram_product, "SHORTEST", 128)
+    monkeypatch.setattr(gram_product, "LEAST_TILES", 2)
+    monkeypatch.setattr(gram_product, "block_tile_counts", lambda *_: [2])
+    P = gram(56, 20)
+    R = PARTS[part](P)
+    (candidate, *_) = drawn(R, 1, given={"P.at": -1})
+    assert "store predicate" in str(candidate.nest)
+    a = np.random.default_rng(0).integers(-4, 5, (56, 20)).astype("float64")
+    f = sl.build(candidate.schedule, target="python")
+    assert np.array_equal(f(a), sl.reference(R)(a))

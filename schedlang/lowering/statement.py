@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from itertools import chain, repeat
 from operator import and_
@@ -12,10 +13,10 @@ from schedlang.errors import explain
 from schedlang.expr.lazy import conditions
 from schedlang.expr.nodes import Axis, Binary, Const, Expr
 from schedlang.expr.visit import axes_in, rewrite
-from schedlang.index.conditions import facts_of
+from schedlang.index.conditions import compares_indices, facts_of
 from schedlang.index.linear import Lin, to_expr
 from schedlang.index.ranges import Ranges
-from schedlang.index.simplify import to_lin
+from schedlang.index.simplify import simplify, to_lin
 from schedlang.ir.nodes import If
 from schedlang.lowering.drafts import Draft, DraftStore, block
 from schedlang.lowering.guards import late_guards, wrap
@@ -102,8 +103,16 @@ def _predicated(n: Nesting, scope: Scope, drafts: list[Draft]) -> list[Draft]:
     at.update({a: to_lin(a.lo) + n.plan.values[a] for a in op.reduce_axis if a in n.plan.values})
     if not tests:
         return drafts
-    cond = rewrite(reduce(and_, tests), bound)
+    cond = rewrite(rewrite(reduce(and_, tests), bound), _shorter)
     return [If(cond, block(drafts), "store predicate", predicate=True)]
+
+
+def _shorter(cond: Expr) -> Expr | None:
+    """Return a comparison without the axes that cancel out, which may then leave their loops."""
+    if not isinstance(cond, Binary) or not compares_indices(cond):
+        return None
+    a, b = simplify(cond.a), simplify(cond.b)
+    return replace(cond, a=a, b=b) if len(axes_in([a, b])) < len(axes_in([cond])) else None
 
 
 def _conjuncts(cond: Expr) -> list[Expr]:

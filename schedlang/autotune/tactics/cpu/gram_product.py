@@ -136,8 +136,10 @@ def apply(s: Schedule, stage: StageFacts, knobs: Knobs) -> Scheduled:
     s[tensor].vectorize(vectors)
     s[tensor].parallel(block)
     if half:
-        at = sum((g * threads * tiles for g in groups), block * tiles + inner)
-        s[tensor].set_store_predicate(panel >= at if half == LOWER else panel <= at)
+        # by coordinates: readers of a part of the result may leave out its first rows or lanes
+        first, start = row - tile * rows - tile_row, lane - vectors
+        needed = first + (lanes - 1) >= start if half == LOWER else first < start + lanes
+        s[tensor].set_store_predicate(needed)
     _pack(s, stage, read, packed, row, lanes)
     return Scheduled(frozenset({tensor, packed}))
 
