@@ -208,3 +208,16 @@ def test_an_argument_is_not_rounded_up(scope):
     assert "if " not in str(s)
     with pytest.raises(LoweringError, match=r"B is an argument.*finalised \d times"):
         sl.lower(s, [A, B, C])
+
+
+def test_a_store_predicate_that_leaves_elements_out_is_refused():
+    A = sl.placeholder((8,), name="A")
+    B = sl.compute((8,), lambda i: A[i] * 2, name="B")
+    C = sl.compute((8,), lambda i: sl.if_then_else(i < 5, B[i], 0.0), name="C")
+    s = sl.schedule(C)
+    s[B].set_store_predicate(B.op.axis[0] < 5)
+    f = sl.build(s, [A, C], target="python")
+    np.testing.assert_array_equal(f(np.ones(8, "float32")), [2] * 5 + [0] * 3)
+    told = "B among the arguments: its store predicate i < 5 leaves out elements"
+    with pytest.raises(LoweringError, match=told):
+        sl.build(s, [A, B, C])

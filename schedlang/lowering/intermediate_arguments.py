@@ -8,6 +8,8 @@ from dataclasses import replace
 from schedlang.compute.bounds import check_reads
 from schedlang.compute.tensor import ComputeOp, ScanOp, Tensor
 from schedlang.errors import BoundsError, VerifyError, explain, subscript
+from schedlang.expr.nodes import Axis
+from schedlang.expr.visit import postorder
 from schedlang.ir.accesses import stores
 from schedlang.ir.cover import check_finalised
 from schedlang.ir.nodes import Block, Buffer, If
@@ -60,10 +62,11 @@ def _rows_left_out(stage: Stage, asked: str) -> Iterator[Problem]:
 def not_whole(
     state: State, placement: Placement, buffers: Mapping[Tensor, Buffer], body: Block
 ) -> Iterator[Problem]:
-    """Yield a problem for each attached argument that is not proven to be computed whole, once."""
+    """Yield a problem for each argument that is not computed whole, or not proven to be, once."""
     for stage in _given_stages(state, buffers):
         loop = placement.attach[stage.name]
         if not isinstance(loop, At):
+            yield from _elements_left_out(stage)
             continue
         asked = f"compute_at({loop.stage}, {loop.axis.name}) on stage {stage.name}"
         if stage.attach is not loop:
@@ -100,6 +103,20 @@ def _given_stages(state: State, given: Container[Tensor]) -> list[Stage]:
         for s in state.stages.values()
         if any(t in given for t in s.outputs) and not state.is_output(s)
     ]
+
+
+def _elements_left_out(stage: Stage) -> Iterator[Problem]:
+    """Yield a problem if a store predicate leaves elements out, which only readers do not need."""
+    if stage.predicate is None or any(
+        isinstance(n, Axis) and n.kind == "thread" for n in postorder([stage.predicate])
+    ):
+        return
+    why = (
+        f"its store predicate {stage.predicate} leaves out elements that the other stages do not "
+        "need, and the caller would read them"
+    )
+    hint = f"Leave {stage.name} out of the arguments, or schedule it without the predicate."
+    yield Problem(explain(f"{stage.name} among the arguments", why, hint), stage.name)
 
 
 def _written_once(buffer: Buffer, body: Block) -> str | None:
