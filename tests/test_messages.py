@@ -251,7 +251,7 @@ def test_a_mistake_in_a_property_of_a_kernel_keeps_its_message(
      ("compile", "sl.build(s, args)")],
 )  # fmt: skip
 def test_a_name_of_another_library_gets_its_equivalent(name: str, write: str) -> None:
-    with pytest.raises(MissingNameError, match=f"there is no sl.{name}: write ") as caught:
+    with pytest.raises(MissingNameError, match=f"schedlang has no sl.{name}: write ") as caught:
         getattr(sl, name)
     assert write in str(caught.value) and not hasattr(sl, name)
 

@@ -21,7 +21,7 @@ from schedlang.expr.visit import rewrite
 class Multiples:
     """The number of which each size is a multiple, and the size of the quotient.
 
-    ``names`` are those of the model's sizes, which no quotient takes.
+    A quotient takes none of ``names``, the names of the model's sizes.
     """
 
     of: Mapping[Var, tuple[int, Var]] = field(default_factory=dict)

@@ -203,7 +203,10 @@ def store(changes: Sequence[Change], containers: Sequence[Any], leaves: Sequence
 
 @dataclass(frozen=True)
 class _Parts:
-    """What containers get in a call; a function that called itself would keep results alive."""
+    """The values of a call that containers store.
+
+    It is a class, since a closure that calls itself would keep results alive.
+    """
 
     containers: Sequence[Any]
     leaves: Sequence[Any]

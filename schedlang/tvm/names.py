@@ -114,5 +114,5 @@ def lookup(name: str) -> Any:
         return getattr(packed, name)
     if name in ELSEWHERE or isinstance(getattr(errors, name, None), type):
         instead = ELSEWHERE.get(name, f"sl.errors.{name}")
-        raise MissingNameError(f"there is no sl.{name}: write {instead}")
+        raise MissingNameError(f"schedlang has no sl.{name}: write {instead}")
     raise missing_name("schedlang", name, REFUSED, "tvm")
