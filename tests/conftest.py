@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from schedlang.runtime.cache_files import cache_folder
 from tests.terminals import Terminal, use
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -112,11 +113,13 @@ ANY_SCHEDULE = (
 def one_evaluation(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let the cost model take the first candidate of each kernel, where any schedule will do.
 
-    Its descents are much of the time of these tests. A run of slow tests has users' schedules.
+    Its descents are much of the time of these tests. A run of slow tests has users' schedules, and
+    must not read in the cache folder what these tests leave there.
     """
     is_default = request.config.getoption("markexpr") == "not slow"
     with pytest.MonkeyPatch.context() as patch:
         if is_default and any(fnmatch(request.path.stem, files) for files in ANY_SCHEDULE):
+            patch.setenv("SCHEDLANG_CACHE", str(cache_folder() / "one-evaluation"))
             for name in ("LEAST", "MOST"):
                 patch.setattr(f"schedlang.autotune.model.by_model.{name}", 1)
         yield
