@@ -18,6 +18,8 @@ from benchmarks import clock, compiler, cpu, harness, schedules, works
 from benchmarks.worker import Worker, environment, threads_and_caches
 from benchmarks.works import Work, convolution, linear, memory
 
+pytestmark = pytest.mark.slow
+
 SMALL = {
     w.kind: w
     for w in (
@@ -65,7 +67,6 @@ def test_numpy(kind: str) -> None:
     assert not error_of("numpy_peer", "NumPy", SMALL[kind])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sgemm", "depthwise", "harris"])
 def test_numba_loops(kind: str) -> None:
     assert not error_of("numba_loops", "numba loops", SMALL[kind])
@@ -189,9 +190,7 @@ def test_processor_time_of_one_thread(tmp_path: Path, monkeypatch: pytest.Monkey
     assert environment()["NUMBA_NUM_THREADS"] == "1" and environment()[clock.CLOCK] == "processor"
 
 
-def test_a_run_that_ends_early_goes_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_ends_early_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, prepared = tmp_path / "rows.json", []
 
     def case(work: str, implementation: str) -> harness.Case:

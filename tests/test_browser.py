@@ -14,10 +14,9 @@ import pytest
 import schedlang as sl
 from schedlang.markup.page import page
 from tests.browser import DARK, needs_browser, opened
-from tests.marks import slow_but
 from tests.shown_schedules import TEN, kernel, tiled
 
-pytestmark = needs_browser
+pytestmark = [pytest.mark.slow, needs_browser]
 
 # a script of a test: the title of the page becomes what it found
 REPORT = "<script>{}; document.title = JSON.stringify(found)</script></body>"
@@ -34,7 +33,6 @@ def reported(path: Path, text: str, *flags: str) -> object:
     return json.loads(html.unescape(found.title))
 
 
-@pytest.mark.slow
 def test_ten_schedules_open_without_an_error(tmp_path: Path) -> None:
     frames = []
     for name, make in TEN.items():
@@ -86,7 +84,7 @@ panes.forEach((pane, number) => pane.querySelectorAll(".leaf, summary, .line").f
 """
 
 
-@pytest.mark.parametrize("name", slow_but(["tiled"], ["tiled", "on_a_gpu"]))
+@pytest.mark.parametrize("name", ["tiled", "on_a_gpu"])
 def test_lines_light_each_other(tmp_path: Path, name: str) -> None:
     f = kernel(name)
     text = page("f", f._repr_html_()).replace(":is(:hover, :focus)", ".pointer")
@@ -155,7 +153,6 @@ const found = [...document.querySelectorAll(".schedlang")]
 """
 
 
-@pytest.mark.slow
 def test_colours_follow_the_theme(tmp_path: Path) -> None:
     body = tiled()._repr_html_()
     themes = ('data-jp-theme-light="true"', 'data-jp-theme-light="false"', 'class="vscode-light"')

@@ -16,7 +16,8 @@ import schedlang as sl
 from schedlang.errors import LoweringError
 from schedlang.intrinsics import scattered
 from schedlang.ir import offsets
-from tests.marks import slow_but
+
+pytestmark = pytest.mark.slow
 
 
 def transpose(rows: int, columns: int, dtype: str, lanes: int, copies: int) -> sl.Schedule:
@@ -34,7 +35,7 @@ def transpose(rows: int, columns: int, dtype: str, lanes: int, copies: int) -> s
 
 @pytest.mark.parametrize(
     "dtype",
-    slow_but(["float16", "float32", "bool"], ["float16", "float32", "float64", "int8", "bool"]),
+    ["float16", "float32", "float64", "int8", "bool"],
 )
 @pytest.mark.parametrize(("rows", "columns"), [(16, 16), (37, 53), (5, 40)])
 def test_a_transpose_reads_rows(dtype: str, rows: int, columns: int):
@@ -46,7 +47,7 @@ def test_a_transpose_reads_rows(dtype: str, rows: int, columns: int):
     assert f"vload_columns{half}(" in f.source
 
 
-@pytest.mark.parametrize("target", slow_but(["python"], ["python", "cpu"]))
+@pytest.mark.parametrize("target", ["python", "cpu"])
 @settings(max_examples=40, deadline=None)
 @given(
     rows=st.integers(1, 40), columns=st.integers(1, 40),
@@ -114,7 +115,7 @@ CONDITIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", slow_but(["vectorize"], ["unroll", "vectorize"]))
+@pytest.mark.parametrize("kind", ["unroll", "vectorize"])
 @pytest.mark.parametrize("number", range(len(CONDITIONS)))
 def test_conditions_on_fractions_powers_and_shifts(kind: str, number: int):
     A = sl.placeholder((32,), name="A")
@@ -149,7 +150,6 @@ print("read")
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="protects a page")
 def test_strided_lanes_end_with_their_array():
     """Vector loads stop at the end of the array, since the next page is not readable."""
@@ -215,7 +215,7 @@ def panels(rows: int) -> tuple[sl.Tensor, sl.Tensor, sl.Schedule, list[sl.Axis]]
     [
         # a panel has six lines: one for each iteration, two, or one again at the end
         (6, 1, "prefetch A[i.outer*2 + j//3, min(r + 1, 4), j%3*16]"),
-        pytest.param(4, 1, "unroll A_line in 0..2:", marks=pytest.mark.slow),
+        (4, 1, "unroll A_line in 0..2:"),
         (7, 1, "prefetch A[i.outer*2 + min(j//3, 1), min(r + 1, 4), j%3*16]"),
         (1, 2, "prefetch A[i.outer*2 + min(q//3, 1), min(r + 1, 4), q%3*16]"),
     ],

@@ -24,6 +24,8 @@ from schedlang.runtime.together import compile_together
 from schedlang.tracing import specialization
 from tests.test_llvm_parts import child_that, children
 
+pytestmark = pytest.mark.slow
+
 # iterations of so many elements run on the host, each as a kernel
 SIZE = 520
 

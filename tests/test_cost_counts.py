@@ -24,7 +24,8 @@ from tests.fuzz.graphs import build, random_graph
 from tests.fuzz.inputs import arrays, other_sizes
 from tests.fuzz.record import Case
 from tests.fuzz.search import schedule_randomly
-from tests.marks import slow_but
+
+pytestmark = pytest.mark.slow
 
 MOST_ITERATIONS = 3_000
 
@@ -61,12 +62,12 @@ def check(seed: int, symbolic: float) -> int:
     return compared
 
 
-@pytest.mark.parametrize("block", slow_but(["0"], range(2)))
+@pytest.mark.parametrize("block", range(2))
 def test_random_schedules_load_and_store_as_counted(block: int) -> None:
     assert sum(check(seed, 0.1) for seed in range(block * 10 + 10, block * 10 + 20)) > 20
 
 
-@pytest.mark.parametrize("block", slow_but(["2"], range(4)))
+@pytest.mark.parametrize("block", range(4))
 def test_random_schedules_of_symbolic_sizes_load_and_store_as_counted(block: int) -> None:
     assert sum(check(seed, 1.0) for seed in range(1000 + block * 5, 1005 + block * 5)) > 8
 
@@ -145,7 +146,6 @@ def test_formulas_agree_with_points_at_every_size(data: Any) -> None:
     check_sizes(data)
 
 
-@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.data())
 def test_many_formulas_agree_with_points_at_every_size(data: Any) -> None:
@@ -224,7 +224,7 @@ def random_consumer(rng: Random) -> sl.Schedule:
 COUNTS = ("flops", "bytes", "loads", "stores", "allocated", "executed")
 
 
-@pytest.mark.parametrize("block", slow_but(["0"], range(8)))
+@pytest.mark.parametrize("block", range(8))
 def test_formulas_agree_with_counts_at_small_sizes(block: int) -> None:
     exact = 0
     for seed in range(block * 6, block * 6 + 6):

@@ -23,6 +23,8 @@ from tests.fuzz.counts import check_counts
 from tests.graphs import product
 from tests.machine_interpreter import interpret_machine
 
+pytestmark = pytest.mark.slow
+
 AVX2 = sl.Target("cpu", vector_bytes=32)
 
 
@@ -154,7 +156,6 @@ def test_stages_of_scans_and_tuples() -> None:
     assert list(found) == ["best"] and found["best"].evaluations == 5 * (1 + 8)
 
 
-@pytest.mark.slow
 def test_prefetches_bring_lines() -> None:
     """Rows of 64 bytes: all but the first are prefetched, so that loads miss one line of five."""
     A = sl.placeholder((5, 16), name="A")
@@ -241,7 +242,7 @@ def test_a_notebook_shows_the_table() -> None:
     found = sl.build(sl.schedule(B), [A, B]).counters(numbers(4), caches=False)
     shown = found._repr_html_()
     assert "store(B, i, load(A, i) &lt; float32(2))" in shown and "<script src" not in shown
-    assert "<td class=\"number\">4</td>" in shown and "counts of B" in shown
+    assert '<td class="number">4</td>' in shown and "counts of B" in shown
 
 
 def test_names_of_the_kernel_do_not_meet_those_of_the_probes() -> None:
@@ -294,7 +295,5 @@ def test_masks_of_more_lanes_than_a_vector_of_floats() -> None:
     interpret_machine(made.nest, [a, np.zeros(380, "int8"), tally])
     written = sum(not (k % 3 == 1 and k >= 7) for k in range(380))
     runs = Runs(made.calls, tally)
-    (stores,) = {
-        sum(runs.at(site.active) for site in made.sites if site.kind == "store")
-    }
+    (stores,) = {sum(runs.at(site.active) for site in made.sites if site.kind == "store")}
     assert stores == written

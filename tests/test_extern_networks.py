@@ -22,7 +22,8 @@ from schedlang.errors import CallError, CallTypeError, ComputeTypeError, Network
 from schedlang.networks.partition import partition
 from schedlang.runtime.cache_files import MODULE
 from tests.fuzz.network_graphs import DECAYED, decayed, program
-from tests.marks import slow_but
+
+pytestmark = pytest.mark.slow
 
 ROWS, INSIDE, COLUMNS = 5, 7, 6
 X = np.random.default_rng(0).standard_normal((ROWS, INSIDE), "float32")
@@ -68,8 +69,8 @@ def close(result: Any, wanted: np.ndarray) -> None:
     np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("target", slow_but(["python", "cpu"], ["python", "cpu", "c"]))
-@pytest.mark.parametrize("n", slow_but(["5"], [ROWS, "n"]))
+@pytest.mark.parametrize("target", ["python", "cpu", "c"])
+@pytest.mark.parametrize("n", [ROWS, "n"])
 def test_functions_between_kernels(n: Any, target: str) -> None:
     y, params = model(sl.var("n") if n == "n" else n)
     net = sl.network(y, params, target=target)
@@ -199,7 +200,7 @@ FAILURES: dict[str, tuple[Any, str, type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", slow_but(["host", "numba", "C"], FAILURES))
+@pytest.mark.parametrize("case", FAILURES)
 def test_a_function_that_fails(case: str) -> None:
     call, target, kind, message = FAILURES[case]
     A = sl.placeholder((1,), name="A")
@@ -278,7 +279,6 @@ def test_a_function_of_this_process_alone_stays_out_of_the_cache() -> None:
     assert len(list(MODULE.path("x").parent.glob(f"*{MODULE.suffix}"))) == count
 
 
-@pytest.mark.slow
 def test_a_saved_network_runs_alone_and_is_loaded_with_its_functions(tmp_path: Path) -> None:
     A = te.placeholder((4, 6), name="A")
     y, params = model(last=True)
@@ -330,7 +330,6 @@ def test_a_function_of_python_is_not_saved(tmp_path: Path) -> None:
     assert not (tmp_path / "net").exists()
 
 
-@pytest.mark.slow
 def test_functions_of_one_name_in_a_folder(tmp_path: Path) -> None:
     def another() -> Any:
         @njit
@@ -369,7 +368,6 @@ def test_profile_and_pictures_say_what_is_unknown() -> None:
     assert box.lines[1] == "decayed"
 
 
-@pytest.mark.slow
 def test_a_search_for_each_kernel(tmp_path: Path) -> None:
     y, params = model()
     net = sl.network(y, params, database=tmp_path / "trials.jsonl")

@@ -20,8 +20,9 @@ import schedlang as sl
 from schedlang.errors import BuildError, CallError, ComputeError, ComputeTypeError
 from schedlang.externs.python_text import Unreadable, python_text
 from schedlang.externs.shared import function_of_code
-from tests.marks import slow_but
 from tests.test_saved_files import module_of
+
+pytestmark = pytest.mark.slow
 
 SCALE, OFFSETS = 2.5, (1, 2.0)
 DECAY, NUMBER = np.float32(0.9), 1
@@ -103,9 +104,7 @@ def saved(C: sl.Tensor, folder: Path) -> Path:
     return sl.build(schedule(C)).save(folder / "saved.py")
 
 
-@pytest.mark.parametrize(
-    "calls", [[scaled_all, SOURCE], pytest.param([in_parallel], marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("calls", [[scaled_all, SOURCE], [in_parallel]])
 def test_saved_files_run_without_the_program(calls: list[Any], tmp_path: Path) -> None:
     paths = []
     for k, (call, n) in enumerate(zip(calls, (sl.var("n"), 12))):
@@ -136,7 +135,6 @@ def test_the_text_of_a_saved_file(tmp_path: Path) -> None:
     assert "    @njit(error_model='numpy', fastmath={'contract'})\n    def scaled_all" in numba_text
 
 
-@pytest.mark.slow
 def test_several_functions_in_one_file(tmp_path: Path) -> None:
     @njit
     def first(a, out):
@@ -155,7 +153,7 @@ def test_several_functions_in_one_file(tmp_path: Path) -> None:
         np.testing.assert_allclose(run(X), X * 3 + (X * 3 * 2.5 + 2), rtol=1e-6)
 
 
-@pytest.mark.parametrize("call", [pytest.param(raising, marks=pytest.mark.slow), FAILING])
+@pytest.mark.parametrize("call", [raising, FAILING])
 def test_a_saved_file_says_which_function_failed(call: Any, tmp_path: Path) -> None:
     run = module_of(saved(scaled_stage(call), tmp_path)).C
     with pytest.raises(RuntimeError, match=f"{'B' if call is FAILING else 'raising'} failed"):
@@ -211,16 +209,13 @@ def renamed(name: str, **globals_: Any) -> Any:
     return njit(space[name])
 
 
-@pytest.mark.parametrize(
-    "name", slow_but(["_make_B"], ["_functions", "c_function", "COMPILERS", "_make_B"])
-)
+@pytest.mark.parametrize("name", ["_functions", "c_function", "COMPILERS", "_make_B"])
 def test_a_kernel_with_the_name_of_a_helper(name: str, tmp_path: Path) -> None:
     f = sl.build(schedule(scaled_stage(SOURCE, name="B")), name=name)
     module = module_of(f.save(tmp_path / "k.py"))
     np.testing.assert_allclose(getattr(module, module.__all__[0])(X), f(X))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, stage, globals_",
     [
@@ -253,7 +248,6 @@ def test_numbers_of_numpy_keep_their_dtypes(number: Any) -> None:
     assert type(kept) is type(number) and kept == number
 
 
-@pytest.mark.slow
 def test_a_saved_function_reads_a_number_of_numpy(tmp_path: Path) -> None:
     f = sl.build(schedule(scaled_stage(factor_of_numpy)))
     module = module_of(f.save(tmp_path / "k.py"))

@@ -10,9 +10,11 @@ import schedlang as sl
 from schedlang import instructions
 from schedlang.instructions import PythonFunction
 from schedlang.intrinsics.cpu import broadcast, fma
-from tests.marks import compiles, slow_but
+from tests.marks import compiles
 from tests.test_instruction_forms import added, dot
 from tests.test_instructions import agree, operands
+
+pytestmark = pytest.mark.slow
 
 
 def by_threads(
@@ -62,7 +64,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", slow_but(["shared"], WAYS))
+@pytest.mark.parametrize("way", WAYS)
 def test_dp4a_in_threads(way: str) -> None:
     size, how = WAYS[way]
     A, B, C, s = by_threads(instructions.dp4a, *size, **how)
@@ -139,7 +141,6 @@ def test_a_function_of_python_in_threads() -> None:
 
 
 @compiles
-@pytest.mark.slow
 @pytest.mark.parametrize("lanes", [1, 2, 16])
 def test_other_forms_for_gpus_compile(lanes: int) -> None:
     output = dot(lanes, 8 if lanes == 1 else 1, "float32", "float32", "float32")

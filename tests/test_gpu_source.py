@@ -23,7 +23,9 @@ from schedlang.runtime.machine_code import kept_code
 from tests.conftest import Golden
 from tests.gpu_schedules import CASES, gemm, row_reduction, scaled, softmax
 from tests.intrinsic_names import intrinsics_in
-from tests.marks import compiles, slow_but
+from tests.marks import compiles
+
+pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 GPU_PROGRAMS = [
@@ -47,9 +49,7 @@ OTHERS = ("max by two warps of rows", "softmax by warps", "argmax", "argmax by s
 SIMULATED = {**{f"small {name}": make for name, make in SMALL.items()}, **CASES}
 
 
-@pytest.mark.parametrize(
-    "name", slow_but([*(n for n in SIMULATED if n.startswith("small ")), *OTHERS], SIMULATED)
-)
+@pytest.mark.parametrize("name", SIMULATED)
 def test_the_source_agrees_with_numpy(name: str) -> None:
     case = SIMULATED[name]()
     f = sl.build(case.schedule, case.args, target="cuda")
@@ -108,10 +108,8 @@ def test_every_intrinsic_has_a_compiled_form_and_a_twin() -> None:
 
 
 @compiles
-@pytest.mark.parametrize("arch", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90"])
-@pytest.mark.parametrize("name", slow_but([
-    "gemm with double buffers, odd", "max by two warps of rows", "softmax by warps",
-], CASES))  # fmt: skip
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", CASES)  # fmt: skip
 def test_compiles_to_machine_code_without_spills(name: str, arch: str) -> None:
     case = CASES[name]()
     f = sl.build(case.schedule, case.args, target=sl.Target("cuda", arch=arch))
@@ -124,12 +122,11 @@ def test_compiles_to_machine_code_without_spills(name: str, arch: str) -> None:
 
 
 @compiles
-@pytest.mark.parametrize("arch", [pytest.param("sm_80", marks=pytest.mark.slow), "sm_90"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize(
     "program",
-    slow_but(
-        ["gpu_conv", "gpu_scan"], GPU_PROGRAMS, lambda p: p.stem
-    ),
+    GPU_PROGRAMS,
+    ids=lambda p: p.stem,
 )
 def test_te_programs_and_lessons_compile(
     program: Path, arch: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -151,7 +148,6 @@ def test_te_programs_and_lessons_compile(
 
 
 @compiles
-@pytest.mark.slow
 def test_wide_accesses_of_a_product_become_instructions() -> None:
     case = gemm(64, 64, 64, vector=4)
     assert "LDG.E.128" in sl.build(case.schedule, case.args, target="cuda").sass
@@ -200,7 +196,7 @@ def test_a_missing_extra_is_named_in_one_sentence() -> None:
 @compiles
 @pytest.mark.parametrize(
     "name",
-    slow_but(["sum by several warps"], ["gemm of odd sizes", "softmax", "sum by several warps"]),
+    ["gemm of odd sizes", "softmax", "sum by several warps"],
 )
 def test_a_saved_file_stands_alone(name: str, tmp_path: Path) -> None:
     case = CASES[name]()
@@ -242,11 +238,9 @@ def test_an_emulated_kernel_has_the_methods_of_a_cuda_kernel(
 @compiles
 @pytest.mark.parametrize(
     "dtype",
-    slow_but(
-        ["float16"], ["float32", "float64", "float16", "int8", "int16", "bool"]
-    ),
+    ["float32", "float64", "float16", "int8", "int16", "bool"],
 )
-@pytest.mark.parametrize("lanes", slow_but(["8"], [8, 16]))
+@pytest.mark.parametrize("lanes", [8, 16])
 def test_vectorized_accesses_are_wide(dtype: str, lanes: int) -> None:
     """The machine code has as many wide stores as the counters predict."""
     n = 4096
@@ -269,7 +263,6 @@ def test_vectorized_accesses_are_wide(dtype: str, lanes: int) -> None:
     assert len(stores) == lanes // {"float64": 2, "float16": 8}.get(dtype, 4)
 
 
-@pytest.mark.slow
 @compiles
 def test_a_tile_with_a_block_axis_of_one_stays_in_registers() -> None:
     """A batch axis of extent 1, bound to blocks, does not index the storage of a thread."""
@@ -294,7 +287,6 @@ def test_a_tile_with_a_block_axis_of_one_stays_in_registers() -> None:
     np.testing.assert_allclose(f.check(a), a @ a, rtol=1e-5)
 
 
-@pytest.mark.slow
 @compiles
 def test_the_emulator_has_the_machine_code_of_its_kernels() -> None:
     case = CASES["sum by several warps"]()

@@ -21,7 +21,10 @@ from schedlang.instructions import Assembly, Intrinsic, MemoryFunction
 from schedlang.runtime.processor import missing_features
 from schedlang.runtime.signature_data import from_data, to_data
 
-pytestmark = pytest.mark.skipif(bool(missing_features(("fma",))), reason="needs fma")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing_features(("fma",))), reason="needs fma"),
+]
 
 # vmovaps faults at an address that is not a multiple of 32
 ALIGNED_ROW = r"""
@@ -178,7 +181,6 @@ def test_columns_of_a_symbolic_number() -> None:
             f(x, at(y, 4))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"compiler": "numba"}, {"target": "c"}], ids=str)
 def test_copies_of_threads_are_aligned(options: Any) -> None:
     A, B = sl.placeholder((64, 300), name="A"), sl.placeholder((300, 20), name="B")
@@ -322,7 +324,6 @@ def test_files_have_the_check() -> None:
             check(at(np.zeros(4), 8), "B", 32, written)
 
 
-@pytest.mark.slow
 def test_copies_are_aligned_under_numba() -> None:
     (A, B, C), s, lanes = product(20)
     whole = s.cache_read(B, "local", [C])
@@ -337,7 +338,6 @@ def test_copies_are_aligned_under_numba() -> None:
         np.testing.assert_allclose(f(at(x, 4), at(y, 4)), x @ y, rtol=1e-5)
 
 
-@pytest.mark.slow
 def test_a_saved_file_refuses_what_the_kernel_does(tmp_path: Path) -> None:
     tensors, s, lanes = product()
     s[tensors[2]].tensorize(lanes, row8(ASKED, IN_REGISTERS))

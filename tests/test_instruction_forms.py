@@ -17,8 +17,9 @@ import schedlang as sl
 from schedlang.instructions import CSnippet, PythonFunction
 from schedlang.intrinsics.cpu import bfloat_value, broadcast, float32, fma, instruct, reduce_add
 from tests.instructions import runs
-from tests.marks import slow_but
 from tests.test_instructions import agree, operands
+
+pytestmark = pytest.mark.slow
 
 HALF = 0.5
 CPU: dict[str, dict[str, Any]] = {
@@ -100,7 +101,7 @@ def skip_unless(tile: sl.Instruction) -> None:
         pytest.skip(f"this processor lacks {tile.needs}")
 
 
-@pytest.mark.parametrize("how", slow_but(["llvm"], CPU))
+@pytest.mark.parametrize("how", CPU)
 @pytest.mark.parametrize("which", FUNCTIONS)
 def test_a_function_of_python(which: str, how: str) -> None:
     tile = declared(which)
@@ -140,7 +141,6 @@ def test_the_text_of_a_function_of_python() -> None:
     np.testing.assert_array_equal(f(a), a)
 
 
-@pytest.mark.slow
 def test_a_saved_file_has_the_function(tmp_path: Path) -> None:
     tile = declared("an instruction inside")
     skip_unless(tile)
@@ -187,7 +187,7 @@ SNIPPETS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("which", slow_but(["one lane"], SNIPPETS))
+@pytest.mark.parametrize("which", SNIPPETS)
 def test_a_snippet_of_c(which: str) -> None:
     snippet, output, needs = SNIPPETS[which]
     tile = sl.instruction("tile", output, {"c": snippet}, needs)

@@ -14,14 +14,14 @@ from schedlang.hints.places import producers
 from schedlang.live.places import AGAIN, EARLIER, MOST_STAGES, NOW, STEP, STORED
 from schedlang.live.session import Session
 
+pytestmark = pytest.mark.slow
+
 TARGET = sl.Target("cpu", vector_bytes=32)
 
 
 def blur(height: int, width: int) -> sl.Schedule:
     X = sl.placeholder((height + 2, width + 2), name="X")
-    H = sl.compute(
-        (height + 2, width), lambda i, j: X[i, j] + X[i, j + 1] + X[i, j + 2], name="H"
-    )
+    H = sl.compute((height + 2, width), lambda i, j: X[i, j] + X[i, j + 1] + X[i, j + 2], name="H")
     V = sl.compute((height, width), lambda i, j: H[i, j] + H[i + 1, j] + H[i + 2, j], name="V")
     return sl.schedule(V)
 
@@ -118,7 +118,6 @@ def test_three_stages_have_a_map_each_and_one_stage_has_none() -> None:
     assert producers(sl.schedule(sl.scan(first, rest, before, name="total"))) == []
 
 
-@pytest.mark.slow
 def test_the_last_of_many_stages_have_a_map() -> None:
     stage = sl.placeholder((8,), name="A")
     for number in range(MOST_STAGES + 3):

@@ -17,12 +17,11 @@ from schedlang.live.share import shared_page
 from tests.browser import needs_browser
 from tests.chromium import Browser, Tab, chromium
 from tests.graphs import product
-from tests.marks import slow_but
 
 pytest.importorskip("aiohttp", reason='needs aiohttp: pip install "schedlang[live]"')
 from tests.live_background import Background  # noqa: E402
 
-pytestmark = needs_browser
+pytestmark = [pytest.mark.slow, needs_browser]
 TARGET = sl.Target("cpu", vector_bytes=32)
 BOX = """(({left, top, right, bottom}) => [left, top, right, bottom])
  (document.querySelector(%s).getBoundingClientRect())"""
@@ -60,9 +59,7 @@ def box(tab: Tab, selector: str) -> Any:
     return tab.value(BOX % json.dumps(selector))
 
 
-@pytest.mark.parametrize(
-    ("width", "height"), [pytest.param(1400, 900, marks=pytest.mark.slow), (1024, 768)]
-)
+@pytest.mark.parametrize(("width", "height"), [(1400, 900), (1024, 768)])
 def test_the_first_steps_are_beside_the_nest_above_the_fold(
     browser: Browser, page: Background, width: int, height: int
 ) -> None:
@@ -79,9 +76,7 @@ def test_the_first_steps_are_beside_the_nest_above_the_fold(
     assert tab.value("document.querySelector('.first')") is None
 
 
-@pytest.mark.parametrize(
-    ("width", "height"), [pytest.param(1400, 900, marks=pytest.mark.slow), (1024, 768)]
-)
+@pytest.mark.parametrize(("width", "height"), [(1400, 900), (1024, 768)])
 def test_the_map_of_places_is_below_the_nest_above_the_fold(
     browser: Browser, width: int, height: int
 ) -> None:
@@ -102,7 +97,7 @@ def test_the_map_of_places_is_below_the_nest_above_the_fold(
     session.close()
 
 
-@pytest.mark.parametrize("width", slow_but(["390"], [390, 1024]))
+@pytest.mark.parametrize("width", [390, 1024])
 def test_a_page_is_as_wide_as_its_window(browser: Browser, page: Background, width: int) -> None:
     tab = opened(browser, page.url, width, 800)
     assert tab.value("document.documentElement.scrollWidth") <= width
@@ -110,7 +105,6 @@ def test_a_page_is_as_wide_as_its_window(browser: Browser, page: Background, wid
         assert box(tab, ".loops")[3] < box(tab, ".steps")[1]
 
 
-@pytest.mark.slow
 def test_the_steps_are_within_five_tabs_and_the_focus_previews(
     browser: Browser, page: Background
 ) -> None:
@@ -147,7 +141,6 @@ def test_the_steps_are_within_five_tabs_and_the_focus_previews(
     assert tab.errors == []
 
 
-@pytest.mark.slow
 def test_the_pointer_previews_a_step_and_takes_nothing(browser: Browser, page: Background) -> None:
     tab = opened(browser, page.url, 1300, 900)
     tab.point(".step[data-step='1']")
@@ -232,15 +225,10 @@ def test_measured_steps_come_first_and_disturbed_ones_apart(
     [
         ((0.01, True), (0.002, True), "5.00×as fast as the start"),
         ((0.01, True), (0.03, False), "at most 3.00 times slowerthan the start"),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                ((0.01, True), (0.03, True), "3.00 times slowerthan the start"),
-                ((0.01, False), (0.002, True), "at most 5.00×as fast as the start"),
-                ((0.01, True), (0.002, False), "at least 5.00×as fast as the start"),
-                ((0.01, False), (0.03, False), "not knownother work took a core while this state"),
-            )
-        ),
+        ((0.01, True), (0.03, True), "3.00 times slowerthan the start"),
+        ((0.01, False), (0.002, True), "at most 5.00×as fast as the start"),
+        ((0.01, True), (0.002, False), "at least 5.00×as fast as the start"),
+        ((0.01, False), (0.03, False), "not knownother work took a core while this state"),
     ],
 )
 def test_the_headline_divides_no_disturbed_times(

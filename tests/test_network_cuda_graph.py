@@ -16,10 +16,11 @@ from schedlang import topi
 from schedlang.errors import BuildError, CallError, CallTypeError
 from schedlang.runtime import cuda_graph
 from tests.linked_networks import Parts
-from tests.marks import slow_but
 from tests.test_gpu_launch import Core, Driver, OnGpu, core
 from tests.test_network_gpu import block, bound, driver, of_rows, rows
 from tests.test_network_module import of_residual, random
+
+pytestmark = pytest.mark.slow
 
 __all__ = ["core", "driver"]
 RECORDS = 99
@@ -219,10 +220,7 @@ class CudaDriverError(Exception):
 
 @pytest.mark.parametrize(
     "call",
-    slow_but(
-        ["cuStreamEndCapture", "launch"],
-        ["cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphInstantiate", "launch"],
-    ),
+    ["cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphInstantiate", "launch"],
 )
 def test_errors_of_the_driver_while_it_records_name_the_network(
     graphs: Graphs, core: Core, call: str

@@ -50,6 +50,8 @@ from tests.test_gpu_profile import Timeline, line
 from tests.test_network import mlp, softmax_of
 from tests.test_network_module import of_residual, random, residual, reversed_rows
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["core", "line"]
 Small = tuple[Network, np.ndarray, np.ndarray, np.ndarray]
 
@@ -248,7 +250,6 @@ def test_the_emulator_runs_and_profiles_a_network() -> None:
     assert "the CPU emulates a GPU" in str(found) and "emulates" in found._repr_html_()
 
 
-@pytest.mark.slow
 def test_a_block_on_the_emulator() -> None:
     module, arrays = block("cuda-emulator")
     x = random(4, 6, 8)
@@ -256,7 +257,7 @@ def test_a_block_on_the_emulator() -> None:
 
 
 def test_cuda_is_the_emulator_where_the_environment_says_so(
-    monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SCHEDLANG_CUDA", "emulator")
     assert mlp(target="cuda")[0].target.kind == "cuda-emulator"
@@ -313,7 +314,6 @@ def test_several_outputs_and_a_chain_with_a_scan() -> None:
     np.testing.assert_allclose(doubled, 2 * wanted[2], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("target", ["cuda", "cuda-emulator"])
 @pytest.mark.parametrize("make", [
     lambda: networks.resnet((1, 1), networks.basic, 8, 8),
@@ -329,7 +329,6 @@ def test_networks_of_every_kind(target: str, make: Any) -> None:
     np.testing.assert_allclose(run(given), wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_a_symbolic_batch() -> None:
     net, w = symbolic()
     module = net.module
@@ -362,7 +361,6 @@ def test_arrays_are_copied_once_or_not_at_all(driver: Driver) -> None:
     assert driver.waited == [0, 0, 0]
 
 
-@pytest.mark.slow
 def test_each_stream_has_memory_of_its_own(driver: Driver, core: Core) -> None:
     module, arrays = block()
     x, out = random(4, 6, 8), OnGpu(np.zeros((4, 6, 8), "float32"))
@@ -401,7 +399,6 @@ def test_calls_that_are_launched_at_once_have_memory_of_their_own(
     np.testing.assert_allclose(outs[1].data, of_residual(b, arrays), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.slow
 def test_threads_call_at_once(driver: Driver) -> None:
     module, arrays = block()
     x, wrong = random(4, 6, 8), []
@@ -676,7 +673,6 @@ def test_kernels_are_machine_code_without_spills(small: Small) -> None:
 
 
 @compiles
-@pytest.mark.slow
 @pytest.mark.parametrize("blocks, block, size, width", [
     ((2, 2, 2, 2), networks.basic, 32, 16),
     ((2, 2, 2, 2), networks.basic, 224, 64),
@@ -691,7 +687,6 @@ def test_resnets_are_machine_code_without_spills(
     check_machine_code(net)
 
 
-@pytest.mark.slow
 @compiles
 def test_a_saved_network_compiles_without_schedlang(tmp_path: Path, small: Small) -> None:
     folder = small[0].save(tmp_path / "mlp")

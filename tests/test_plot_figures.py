@@ -23,11 +23,12 @@ from schedlang.runtime.ceilings import Ceilings
 from schedlang.runtime.evaluate import Evaluation
 from schedlang.runtime.profile import OTHER, WAITING, Part, Profile
 from tests.graphs import blur, matmul, product, scaled
-from tests.marks import slow_but
 from tests.networks import mlp
 from tests.test_notebook import checked
 from tests.test_plot_gpu import one_thread_each, shared_tile
 from tests.test_tuning_report import HOSTILE, facts
+
+pytestmark = pytest.mark.slow
 
 Draw = Callable[[], sl.plot.Picture]
 
@@ -141,8 +142,11 @@ def overlaps(figure: Any) -> list[tuple[str, str]]:
     every = {id(t): t for t in shown if t.get_visible() and t.get_text().strip()}
     boxes = [(t.get_text(), t.get_window_extent()) for t in every.values()]
     whole = figure.bbox
-    found = [(text, "the edge") for text, box in boxes
-             if box.x0 < -1 or box.y0 < -1 or box.x1 > whole.x1 + 1 or box.y1 > whole.y1 + 1]
+    found = [
+        (text, "the edge")
+        for text, box in boxes
+        if box.x0 < -1 or box.y0 < -1 or box.x1 > whole.x1 + 1 or box.y1 > whole.y1 + 1
+    ]
     for k, (text, box) in enumerate(boxes):
         for other, beside in boxes[:k]:
             wide = min(box.x1, beside.x1) - max(box.x0, beside.x0)
@@ -160,9 +164,7 @@ def within(picture: sl.plot.Picture) -> str:
     return html
 
 
-@pytest.mark.parametrize(
-    "name", slow_but(["race", "profile of one", "partition", "stages"], PICTURES)
-)
+@pytest.mark.parametrize("name", PICTURES)
 def test_every_kind_is_drawn_with_its_caption(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = PICTURES[name]()
@@ -175,7 +177,7 @@ def test_every_kind_is_drawn_with_its_caption(name: str, tmp_path: Path) -> None
     within(picture)
 
 
-@pytest.mark.parametrize("kind", slow_but(["html"], ["png", "svg", "html", "gif"]))
+@pytest.mark.parametrize("kind", ["png", "svg", "html", "gif"])
 def test_two_runs_write_the_same_file(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     made = [PICTURES["order"]().save(tmp_path / f"{k}.{kind}").read_bytes() for k in range(2)]
@@ -253,10 +255,12 @@ def test_a_race_names_every_access_around_its_element() -> None:
 
 def test_names_and_titles_are_escaped() -> None:
     pytest.importorskip("matplotlib")
-    for picture in (sl.plot.profile({HOSTILE: profiles()["two threads"]}),
-                    sl.plot.iteration_order({HOSTILE: tiles()}),
-                    sl.plot.placement({HOSTILE: stencils()["at"]}),
-                    sl.plot.roofline({HOSTILE: timed(1.0, 1.0)}, ceilings=Ceilings(2.0, 2.0))):
+    for picture in (
+        sl.plot.profile({HOSTILE: profiles()["two threads"]}),
+        sl.plot.iteration_order({HOSTILE: tiles()}),
+        sl.plot.placement({HOSTILE: stencils()["at"]}),
+        sl.plot.roofline({HOSTILE: timed(1.0, 1.0)}, ceilings=Ceilings(2.0, 2.0)),
+    ):
         html = within(picture)
         assert "alert(1)</script>" not in html and "<script>alert" not in html
 

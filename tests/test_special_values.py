@@ -19,7 +19,6 @@ from schedlang.expr.evaluate import _BINARY
 from schedlang.expr.functions import FUNCTIONS
 from schedlang.ir.interpret import interpret
 from schedlang.language import ufuncs
-from tests.marks import slow_but
 from tests.special_values import (
     DTYPES,
     ELEMENTS_ONLY,
@@ -31,10 +30,11 @@ from tests.special_values import (
     specials,
 )
 
+pytestmark = pytest.mark.slow
+
 Case = tuple[Operation, np.ndarray]
 OPERATIONS = operations()
 ULPS = 4
-
 
 
 def test_the_table_has_every_operation() -> None:
@@ -117,6 +117,7 @@ def run(target: str, outputs: Any, arrays: Sequence[np.ndarray]) -> tuple[np.nda
 
 def tensors(asked: Sequence[Case], inputs: Sequence[sl.Tensor]) -> Any:
     """Return a tensor for each operation on elements of ``inputs``, all of one computation."""
+
     def elements(i: Any) -> Any:
         return tuple(o.ours(*(t[i] for t in inputs)) for o, _ in asked)
 
@@ -134,7 +135,7 @@ def check(dtype: str, targets: Sequence[str]) -> None:
                 assert_same(got, case, arrays, target)
 
 
-@pytest.mark.parametrize("dtype", slow_but(["float32", "int8", "uint32"], DTYPES))
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_special_values(dtype: str) -> None:
     check(dtype, ["reference", "interpreter", "python"])
 
@@ -144,7 +145,6 @@ def test_special_values_compiled(dtype: str, target: str) -> None:
     check(dtype, [target])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_special_values_on_every_target(dtype: str) -> None:
     simulator = ["simulator"] if find_spec("numba_cuda") else []
@@ -160,7 +160,7 @@ def root(case: Case, arrays: Sequence[np.ndarray]) -> Case:
     return operation, want
 
 
-@pytest.mark.parametrize("dtype", slow_but(["int8"], DTYPES))
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_whole_arrays(dtype: str) -> None:
     """Operations on tensors and traced arrays have NumPy's values for arrays."""
     for arity in (1, 2):
@@ -217,13 +217,11 @@ def test_constants() -> None:
     check_constants("float32", ["reference", "python"], few("float32")[:3])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_constants_of_every_dtype(dtype: str) -> None:
     check_constants(dtype, ["reference", "python"], few(dtype))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "uint64"])
 def test_constants_compiled(dtype: str) -> None:
     check_constants(dtype, ["cpu", "c"], few(dtype)[:4])
@@ -243,10 +241,8 @@ def test_zeros_of_both_signs_as_constants() -> None:
 REDUCTIONS = ("sum", "prod", "min", "max", "argmin", "argmax", "any", "all")
 
 
-@pytest.mark.parametrize("dtype", slow_but(["float32", "int8"], DTYPES))
-@pytest.mark.parametrize(
-    "target", ["reference", "python", pytest.param("cpu", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("target", ["reference", "python", "cpu"])
 def test_reductions_of_special_values(dtype: str, target: str) -> None:
     """A zero of a minimum or maximum may have either sign, and a sum starts from 0.0."""
     values = specials(dtype)[:12]

@@ -21,13 +21,16 @@ from schedlang.autotune.tactics.facts import Problem
 from schedlang.instructions import MemoryFunction, amx
 from schedlang.instructions.box import named
 from tests.instructions import runs
-from tests.marks import slow_but
 from tests.test_amx import in_software
 from tests.test_dot_products import arrays, check, product
 
-pytestmark = pytest.mark.skipif(
-    machine() not in ("x86_64", "AMD64"), reason="LLVM knows the features of this processor alone"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        machine() not in ("x86_64", "AMD64"),
+        reason="LLVM knows the features of this processor alone",
+    ),
+]
 FEATURES = ("amx-bf16", "amx-int8", "amx-tile", "avx512bf16", "avx512vnni")
 TILES = sl.Target("cpu", vector_bytes=64, features=FEATURES)
 KINDS = {
@@ -51,7 +54,7 @@ def candidate(C: sl.Tensor, name: str, steps: Collection[str] = ()) -> sl.Schedu
     raise AssertionError(f"no draw has {name} and {steps}")
 
 
-@pytest.mark.parametrize("name", slow_but(["tdpbssd"], KINDS))
+@pytest.mark.parametrize("name", KINDS)
 def test_the_cost_model_takes_tiles(name: str) -> None:
     C = product(256, 256, 1024, *KINDS[name])[-1]
     s = sl.autoschedule(C, TILES)
@@ -72,7 +75,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", slow_but(["bfloat16", "columns"], CASES))
+@pytest.mark.parametrize("case", CASES)
 def test_candidates_with_tiles(case: str) -> None:
     name, sizes, transposed = CASES[case]
     tensors = product(*sizes, *KINDS[name], transposed=transposed)
@@ -93,7 +96,7 @@ def test_data_whose_steps_are_apart() -> None:
     np.testing.assert_array_equal(f(a, b), a.T.astype("int32") @ b.astype("int32"))
 
 
-@pytest.mark.parametrize("name", slow_but(["tdpbssd"], ["tdpbusd", "tdpbssd", "tdpbf16ps"]))
+@pytest.mark.parametrize("name", ["tdpbusd", "tdpbssd", "tdpbf16ps"])
 @pytest.mark.parametrize("target", ["cpu", "c"])
 def test_compiled_with_tiles_in_software(name: str, target: str) -> None:
     """The kernel passes the tiles that the function of the instruction addresses."""

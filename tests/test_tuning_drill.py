@@ -30,7 +30,6 @@ from schedlang.errors import TuningError
 from schedlang.runtime import locks
 from schedlang.schedule.schedule import Schedule
 from tests.hostile_worker import COMMAND, FAULTS
-from tests.marks import slow_but
 from tests.tuning import (
     InOrder,
     Pretended,
@@ -42,6 +41,8 @@ from tests.tuning import (
     search_of,
     task_of,
 )
+
+pytestmark = pytest.mark.slow
 
 # more than any honest candidate needs, even on a busy machine
 LIMITS = Limits(build=6.0, run=3.0, memory=400 << 20)
@@ -80,7 +81,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
-@pytest.mark.slow
 @bounded
 def test_every_outcome(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "tuning.jsonl"
@@ -129,12 +129,12 @@ def entries(path: Path) -> list[Trial]:
     return [entry.trial for entry in Database(path).entries()]
 
 
-@pytest.mark.parametrize("faults", slow_but(["2 faults"], [
+@pytest.mark.parametrize("faults", [
     ["segfault", "ok"],
     ["spoils the process", "ok", "build crashes", "segfault"],
     ["slow", "spoils the process", "slower", "input written", "ok", "build crashes", "reads stdin",
      "segfault"],
-], lambda faults: f"{len(faults)} faults"))  # fmt: skip
+], ids=lambda faults: f"{len(faults)} faults")  # fmt: skip
 def test_a_lost_process_costs_other_candidates_no_trial(faults: list[str], tmp_path: Path) -> None:
     """All candidates are built in one process, which most of them lose."""
     result = drill(faults, tmp_path / "tuning.jsonl", LIMITS, workers=1)
@@ -143,7 +143,6 @@ def test_a_lost_process_costs_other_candidates_no_trial(faults: list[str], tmp_p
     }
 
 
-@pytest.mark.slow
 def test_no_candidate_works(folder: Path, tmp_path: Path) -> None:
     message = (
         r"autotune\(B\): none of 3 candidates worked\n  2 times wrong answer: .*\n  1 time crashed"
@@ -177,8 +176,8 @@ def test_all_draws_are_refused(folder: Path) -> None:
         knobs.require(False, "nothing will do")
 
     with pytest.raises(
-        TuningError, match="none of the drawn decisions make a candidate\n"
-                           "  2000 times nothing will do"
+        TuningError,
+        match="none of the drawn decisions make a candidate\n  2000 times nothing will do",
     ):
         sl.autotune(plus_one(), template=template, database=folder / "tuning.jsonl", workers=1)
 
@@ -200,7 +199,6 @@ def tuned(
     return {trial.decisions["fault"]: trial for trial in result.trials}
 
 
-@pytest.mark.slow
 def test_a_schedule_with_a_false_promise(folder: Path) -> None:
     B = plus_one((64, 64))
 
@@ -214,7 +212,6 @@ def test_a_schedule_with_a_false_promise(folder: Path) -> None:
     assert trial.detail.endswith("(2048 of 4096 elements differ)")
 
 
-@pytest.mark.slow
 def test_a_schedule_that_takes_long_to_build(folder: Path) -> None:
     A = sl.placeholder((64, 64), name="A")
 
@@ -233,7 +230,6 @@ def test_a_schedule_that_takes_long_to_build(folder: Path) -> None:
     assert trial.outcome == "build timed out"
 
 
-@pytest.mark.slow
 def test_a_computation_that_cannot_be_evaluated(folder: Path) -> None:
     A = sl.placeholder((8,), name="A")
     where = sl.placeholder((8,), name="where", dtype="int32")
@@ -283,7 +279,6 @@ def test_a_worker_that_does_not_start(
     assert left_behind(folder) == []
 
 
-@pytest.mark.slow
 def test_a_worker_that_does_not_start_again(folder: Path, tmp_path: Path) -> None:
     """The trials until then are kept."""
     once = (
@@ -303,7 +298,6 @@ def test_a_worker_that_does_not_start_again(folder: Path, tmp_path: Path) -> Non
     assert left_behind(folder) == []
 
 
-@pytest.mark.slow
 def test_nothing_is_built_while_something_is_timed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,7 +321,6 @@ def test_nothing_is_built_while_something_is_timed(
     assert set(found) == {"ok", "slow"} and found.total() == 2 * (len(faults) + FINALISTS)
 
 
-@pytest.mark.slow
 def test_a_turn_that_comes_later_than_a_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -344,10 +337,7 @@ def test_a_turn_that_comes_later_than_a_round(
     assert [t.outcome for t in result.trials] == ["ok"]
 
 
-@pytest.mark.slow
-def test_an_aborted_search_does_not_wait_for_builds(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_an_aborted_search_does_not_wait_for_builds(folder: Path, tmp_path: Path) -> None:
     class Stopped(InOrder):
         def learn(self, trial: Trial) -> None:
             raise ValueError("no more")
@@ -387,7 +377,6 @@ serve(Path(sys.argv[1]), Full)
 """
 
 
-@pytest.mark.slow
 def test_a_full_disk_is_not_the_fault_of_a_candidate(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,8 @@ from tests.tuning import (
     until,
 )
 
+pytestmark = pytest.mark.slow
+
 LIMITS = Limits(build=10.0, run=2.0, memory=400 << 20)
 
 
@@ -91,8 +93,8 @@ FAULTS = {
 
 @pytest.mark.parametrize(
     "executor",
-    [pytest.param(spawned, id="processes", marks=pytest.mark.slow),
-     pytest.param(ThreadPoolExecutor, id="threads", marks=pytest.mark.slow)],
+    [pytest.param(spawned, id="processes"),
+     pytest.param(ThreadPoolExecutor, id="threads")],
 )  # fmt: skip
 def test_faults_on_an_executor(executor: Callable[[int], Executor], tmp_path: Path) -> None:
     with executor(2) as pool:
@@ -103,7 +105,6 @@ def test_faults_on_an_executor(executor: Callable[[int], Executor], tmp_path: Pa
     assert len({e.trial.number for e in Database(tmp_path / "db").entries()}) == len(FAULTS)
 
 
-@pytest.mark.slow
 def test_the_public_call_on_an_executor(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         result = sl.autotune(
@@ -138,7 +139,6 @@ def said_of(machine: str, **more: Any) -> dict[str, Any]:
     return {**told, "versions": versions(), **more}
 
 
-@pytest.mark.slow
 def test_times_are_those_of_the_workers_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,9 +161,7 @@ def test_times_are_those_of_the_workers_machine(
 
 def test_a_worker_that_cannot_report_its_machine(tmp_path: Path) -> None:
     with Elsewhere(ModuleNotFoundError("No module named 'schedlang'")) as pool:
-        with pytest.raises(
-            TuningError, match="No module named 'schedlang'. Install this version"
-        ):
+        with pytest.raises(TuningError, match="No module named 'schedlang'. Install this version"):
             sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
 
 
@@ -183,7 +181,6 @@ def test_workers_of_another_version(tmp_path: Path) -> None:
             sl.autotune(plus_one(), trials=2, executor=pool, database=tmp_path / "db")
 
 
-@pytest.mark.slow
 def test_versions_of_the_workers_are_recorded(tmp_path: Path) -> None:
     theirs = [(name, "9.9" if name == "numba" else value) for name, value in versions()]
     with Elsewhere(said_of("Another", versions=theirs)) as pool:
@@ -201,7 +198,6 @@ def test_a_worker_tells_whether_there_is_a_gpu() -> None:
         assert not machine.machine_of_workers(pool, sl.Target("cuda-emulator")).timed
 
 
-@pytest.mark.slow
 def test_children_of_a_lost_worker_end(folder: Path, tmp_path: Path) -> None:
     """A pool breaks when a process is killed; the measured trials are kept."""
     pool = spawned(1)
@@ -311,9 +307,7 @@ def test_workers_that_measure_nothing(tmp_path: Path) -> None:
     def missing(number: int, times: int) -> Any:
         raise ModuleNotFoundError("No module named 'schedlang'")
 
-    with pytest.raises(
-        TuningError, match="cannot measure: No module named 'schedlang'. Install"
-    ):
+    with pytest.raises(TuningError, match="cannot measure: No module named 'schedlang'. Install"):
         made(missing, tmp_path)
 
 
@@ -331,7 +325,6 @@ def test_a_failure_common_to_all_workers_is_reported_at_once(tmp_path: Path) -> 
     assert len(executor.sent) == len(set(executor.sent))
 
 
-@pytest.mark.slow
 def test_a_failure_of_a_worker_is_not_a_crash_of_a_candidate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -472,7 +465,6 @@ def test_a_batch_follows_the_workers(tmp_path: Path) -> None:
     assert width(Executor()) == remote.UNKNOWN
 
 
-@pytest.mark.slow
 def test_idle_children_end(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "IDLE", 0.2)
     task = task_of(plus_one(), LIMITS)
@@ -486,7 +478,6 @@ def test_idle_children_end(folder: Path, tmp_path: Path, monkeypatch: pytest.Mon
         assert left_behind(folder) == []
 
 
-@pytest.mark.slow
 def test_a_cluster(folder: Path, tmp_path: Path) -> None:
     """A Dask cluster in which one worker is killed and another one joins during the search."""
     distributed = pytest.importorskip("distributed")

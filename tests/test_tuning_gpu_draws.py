@@ -21,7 +21,8 @@ from schedlang.autotune.tactics.scan_stages import scan_stages
 from schedlang.expr.nodes import Var
 from schedlang.gpu_lowering.lower import device_program
 from tests.gpu_schedules import numbers
-from tests.marks import slow_but
+
+pytestmark = pytest.mark.slow
 
 GPU = sl.Target("cuda")
 # threads that read all 32-byte sectors of a warp's floats
@@ -132,11 +133,7 @@ COMPUTATIONS = {
 }
 
 
-# others take nearly a second to draw
-DRAWN = ("products of 4 by 4", "many rows", "columns")
-
-
-@pytest.mark.parametrize("name", slow_but(DRAWN, COMPUTATIONS))
+@pytest.mark.parametrize("name", COMPUTATIONS)
 def test_most_draws_are_valid(name: str) -> None:
     made, rng = space(COMPUTATIONS[name]), Random(0)
     for _ in range(20):
@@ -147,7 +144,6 @@ def test_most_draws_are_valid(name: str) -> None:
     assert made.counts["valid"] >= 0.3 * made.counts["drawn"], dict(made.reasons)
 
 
-@pytest.mark.slow
 def test_most_draws_of_symbolic_sizes_are_valid() -> None:
     Z, sizes = symbolic()
     made, rng, ways = space(Z, sizes), Random(0), Counter[bool]()
@@ -174,7 +170,7 @@ def emulated(output: sl.Tensor, candidate: Candidate, seed: int = 0) -> None:
 TILES = {"depthwise": depthwise(40, 7), "products": products(70, 8), "product": product(50, 2, 40)}
 
 
-@pytest.mark.parametrize("name", slow_but(["product", "products"], TILES))
+@pytest.mark.parametrize("name", TILES)
 def test_tiles_of_short_axes_are_right(name: str) -> None:
     D = TILES[name]
     for candidate in drawn(D, 2, 10, how="tile"):
@@ -222,7 +218,7 @@ def test_sums_in_lanes_use_no_local_memory() -> None:
     assert not found.local_bytes and not found.spill_bytes
 
 
-@pytest.mark.parametrize("make", [pytest.param(columns, marks=pytest.mark.slow), columns_of_one])
+@pytest.mark.parametrize("make", [columns, columns_of_one])
 def test_partial_results_in_lanes_are_right(make: Callable[[int, int], sl.Tensor]) -> None:
     D = make(3000, 256)
     for candidate in drawn(D, 2, 10, how="parts"):
@@ -284,12 +280,7 @@ def test_shared_tiles_of_unknown_rows_are_fetched_by_elements() -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "shares"),
-    [
-        pytest.param(dtype, shares, marks=[] if (dtype, shares) in quick else pytest.mark.slow)
-        for quick in [{("float32", 1), ("float64", 4)}]
-        for dtype in ("float16", "float32", "float64")
-        for shares in (1, 4)
-    ],
+    [(dtype, shares) for dtype in ("float16", "float32", "float64") for shares in (1, 4)],
 )
 def test_tiles_fit_the_registers_of_a_thread(dtype: str, shares: int) -> None:
     most = {"float64": 64}.get(dtype, 128)
@@ -338,8 +329,8 @@ def lagging(*ahead: int) -> tuple[sl.Tensor, sl.Tensor, sl.Tensor]:
     return X, W, sl.scan(first, step, S, inputs=[X], name="N")
 
 
-@pytest.mark.parametrize("how", slow_but(["tile", "across"], ["tile", "threads", "across"]))
-@pytest.mark.parametrize("ahead", slow_but(["(0, 1)"], [(1,), (0, 1)]))
+@pytest.mark.parametrize("how", ["tile", "threads", "across"])
+@pytest.mark.parametrize("ahead", [(1,), (0, 1)])
 def test_a_stage_read_at_another_time_keeps_its_time_axis(ahead: tuple[int, ...], how: str) -> None:
     X, W, N = lagging(*ahead)
     made, rng, found = space(N), Random(0), []
@@ -394,7 +385,7 @@ def test_a_scan_of_a_narrow_symbolic_state_has_a_block_of_its_own(width: int) ->
     assert all(n <= max(64, 1.6 * width) for n in threads)
 
 
-@pytest.mark.parametrize("rows", slow_but(["(16, 32)"], [(512,), (16, 32), (4, 8, 16)]))
+@pytest.mark.parametrize("rows", [(512,), (16, 32), (4, 8, 16)])
 def test_rows_of_several_axes_have_their_reductions_in_their_blocks(rows: tuple[int, ...]) -> None:
     A = sl.placeholder((*rows, 128), name="A")
     k, r = (sl.reduce_axis(128, name=name) for name in "kr")

@@ -26,7 +26,8 @@ from schedlang.gpu_lowering.program import Program
 from schedlang.runtime import nvidia
 from schedlang.target import DEVICES
 from tests.gpu_schedules import gemm, numbers, scaled
-from tests.marks import slow_but
+
+pytestmark = pytest.mark.slow
 
 GPU = sl.Target("cuda")
 
@@ -83,7 +84,7 @@ FEW_RESULTS = {
 }
 
 
-@pytest.mark.parametrize("name", slow_but(["columns", "all"], FEW_RESULTS))
+@pytest.mark.parametrize("name", FEW_RESULTS)
 def test_few_results_of_a_long_reduction_are_split_into_parts(name: str) -> None:
     A, S = FEW_RESULTS[name]
     a = numbers(*map(int, A.shape), dtype=A.dtype)
@@ -96,7 +97,7 @@ def test_few_results_of_a_long_reduction_are_split_into_parts(name: str) -> None
 
 
 @pytest.mark.skipif(find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
-@pytest.mark.parametrize("name", slow_but(["columns"], FEW_RESULTS))
+@pytest.mark.parametrize("name", FEW_RESULTS)
 def test_parts_are_machine_code_without_spills(name: str) -> None:
     A, S = FEW_RESULTS[name]
     (candidate,) = drawn(S, count=1, how="parts")
@@ -141,7 +142,7 @@ def test_short_axes_are_reduced_across_threads_together() -> None:
 WIDEST = {"float16": 8, "int8": 4, "int32": 4, "float32": 4, "float64": 2}
 
 
-@pytest.mark.parametrize("dtype", slow_but(["int8", "float16", "float32"], WIDEST))
+@pytest.mark.parametrize("dtype", WIDEST)
 def test_adjacent_elements_are_one_access(dtype: str) -> None:
     A = sl.placeholder((64, 64), dtype, name="A")
     B = sl.compute((64, 64), lambda i, j: A[i, j] + A[i, j], name="S")
@@ -253,7 +254,7 @@ MOMENTS = {
 }
 
 
-@pytest.mark.parametrize("name", slow_but(["a step in tiles", "across threads"], MOMENTS))
+@pytest.mark.parametrize("name", MOMENTS)
 def test_products_of_a_scan_are_shared_among_threads(name: str) -> None:
     fused, given, parts = MOMENTS[name]
     X, W, R = recurrent(fused)
@@ -280,7 +281,6 @@ def test_products_of_a_scan_are_shared_among_threads(name: str) -> None:
     np.testing.assert_allclose(made, np.stack(wanted), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "least"),
     [((1024, 1024, 1024), 0.7), ((1000, 1003, 997), 0.5)],

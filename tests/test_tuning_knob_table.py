@@ -22,7 +22,8 @@ from schedlang.autotune.tactics.registries import CPU, CUDA, registry_for
 from tests.cpu_candidates import AVX2
 from tests.graphs import product, recurrence, recurrent
 from tests.knob_table import sections
-from tests.marks import slow_but
+
+pytestmark = pytest.mark.slow
 
 GPU = sl.Target("cuda", arch="sm_80")
 DOCUMENT = Path(__file__).parents[1] / "docs" / "reference" / "knobs.md"
@@ -134,7 +135,7 @@ def pattern(name: str) -> re.Pattern[str]:
     return re.compile("".join(parts))
 
 
-@pytest.mark.parametrize("case", slow_but(["cpu-8"], CASES, name_of))
+@pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_every_knob_is_declared_with_its_values(case: tuple[sl.Target, int]) -> None:
     found = asked(case)
     known = {pattern(knob.name): knob for knob in (*SHARED, *registry_for(case[0]).knobs)}
@@ -146,7 +147,7 @@ def test_every_knob_is_declared_with_its_values(case: tuple[sl.Target, int]) -> 
         assert any(isinstance(v, str) or values <= {*map(str, v)} for v in allowed), (name, values)
 
 
-@pytest.mark.parametrize("case", slow_but(["cpu-8"], CASES, name_of))
+@pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_every_tactic_is_drawn(case: tuple[sl.Target, int]) -> None:
     drawn = {
         name for knob, values in asked(case).items() if knob.endswith(".how") for name in values

@@ -12,7 +12,8 @@ from schedlang.autotune.knobs import Rejected
 from schedlang.autotune.space import Candidate, Space
 from schedlang.autotune.tactics.facts import Problem
 from schedlang.target import Cache
-from tests.marks import slow_but
+
+pytestmark = pytest.mark.slow
 
 # the weights of two blocks of output channels below, 12 KiB for one tap, do not fit the first cache
 SMALL = (Cache(8 << 10, 8), Cache(1 << 16, 8))
@@ -66,9 +67,7 @@ def drawn(made: Space, count: int, **knobs: object) -> list[Candidate]:
 def check(tensors: list[sl.Tensor], candidate: Candidate, stride: int) -> None:
     """Compare a candidate with NumPy."""
     rng = np.random.default_rng(0)
-    x, w = (
-        rng.integers(-4, 5, [int(n) for n in t.shape]).astype("float32") for t in tensors[:2]
-    )
+    x, w = (rng.integers(-4, 5, [int(n) for n in t.shape]).astype("float32") for t in tensors[:2])
     _, rows, columns, _ = (int(n) for n in tensors[2].shape)
     expected = np.zeros((4, rows, columns, 8), "float32")
     for u, v in np.ndindex(w.shape[2:4]):
@@ -80,10 +79,8 @@ def check(tensors: list[sl.Tensor], candidate: Candidate, stride: int) -> None:
     np.testing.assert_array_equal(f(x, w), expected, err_msg=str(candidate.nest))
 
 
-@pytest.mark.parametrize("fused", slow_but(["False"], [True, False]))
-@pytest.mark.parametrize(
-    ("taps", "stride"), [(1, 1), (1, 2), (3, 1), pytest.param(2, 2, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize(("taps", "stride"), [(1, 1), (1, 2), (3, 1), (2, 2)])
 def test_results_do_not_depend_on_blocks_and_prefetches(
     taps: int, stride: int, fused: bool
 ) -> None:
@@ -104,7 +101,12 @@ def test_the_tiles_of_a_group_take_each_block_in_turn() -> None:
     X, W, Z = layer()
     made = space(Z)
     (found,) = drawn(
-        made, 1, step_block=4, prefetch=1, tile=[1, [0, 2], [2, 4]], reduce_order=[0, 1],
+        made,
+        1,
+        step_block=4,
+        prefetch=1,
+        tile=[1, [0, 2], [2, 4]],
+        reduce_order=[0, 1],
         unroll=False,
     )
     text = str(found.nest)
@@ -131,9 +133,7 @@ def test_the_tiles_of_a_group_take_each_block_in_turn() -> None:
         (1, SMALL, "each group has one tile"),
     ],
 )
-def test_no_blocks_where_they_cannot_help(
-    pixels: int, caches: tuple[Cache, ...], why: str
-) -> None:
+def test_no_blocks_where_they_cannot_help(pixels: int, caches: tuple[Cache, ...], why: str) -> None:
     *_, Z = layer(pixels, pixels)
     made, rng = space(Z, caches), Random(0)
     for _ in range(30):
@@ -146,7 +146,8 @@ def test_panels_that_the_kernel_computes_are_not_prefetched() -> None:
     c, q = sl.reduce_axis(24, name="c"), sl.reduce_axis(8, name="q")
     Y = sl.compute(
         (4, 5, 4, 8),
-        lambda o, y, x, p: sl.sum(X[c, y, x, q] * V[o, c, 0, 0, q, p], axis=[c, q]), name="Y",
+        lambda o, y, x, p: sl.sum(X[c, y, x, q] * V[o, c, 0, 0, q, p], axis=[c, q]),
+        name="Y",
     )
     made, rng = space(Y), Random(0)
     names: set[str] = set()

@@ -13,7 +13,8 @@ import pytest
 import schedlang as sl
 from tests.cpu_candidates import AVX2, AVX512, LEAST, drawn, in_lanes, in_registers, reduced, shared
 from tests.graphs import product
-from tests.marks import slow_but
+
+pytestmark = pytest.mark.slow
 
 # inputs, then the output
 Tensors = list[sl.Tensor]
@@ -158,13 +159,11 @@ TABLE = {
     "chain": Case(product_of_a_product, lambda a, b, c: a @ b @ c),
     "softmax": Case(softmax, _softmax),
 }  # fmt: skip
-# each takes a second to compile
-COMPILED = ("short dot", "row sums", "column maxima", "pool", "three columns", "softmax")
 ALL = pytest.mark.parametrize("case", TABLE.values(), ids=list(TABLE))
 
 
 @ALL
-@pytest.mark.parametrize("threads", slow_but(["64"], [2, 16, 64]))
+@pytest.mark.parametrize("threads", [2, 16, 64])
 def test_every_schedule_has_lanes_and_large_ones_have_threads(case: Case, threads: int) -> None:
     found = drawn(case.make()[-1], target=AVX512, threads=threads)
     assert not case.lanes or all(map(in_lanes, found))
@@ -176,7 +175,7 @@ def test_every_schedule_has_lanes_and_large_ones_have_threads(case: Case, thread
         assert any(shared(c) == 1 for c in found)
 
 
-@pytest.mark.parametrize("case", slow_but(COMPILED, TABLE))
+@pytest.mark.parametrize("case", TABLE)
 def test_the_tactics_agree_with_numpy(case: str) -> None:
     *inputs, Y = TABLE[case].make()
     rng = np.random.default_rng(0)
@@ -280,7 +279,7 @@ def filters(count: int) -> sl.Tensor:
     return Y
 
 
-@pytest.mark.parametrize("count", slow_but(["2", "4", "12"], [2, 4, 12, 20]))
+@pytest.mark.parametrize("count", [2, 4, 12, 20])
 def test_a_pipeline_is_inlined_while_that_recomputes_little(count: int) -> None:
     found = drawn(filters(count), 12)
     # a chain of attached filters may recompute too much

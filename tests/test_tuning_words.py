@@ -29,6 +29,8 @@ from schedlang.runtime.evaluate import Evaluation
 from schedlang.schedule.schedule import Schedule
 from tests.tuning import Pretended, plus_one, search_of, task_of
 
+pytestmark = pytest.mark.slow
+
 Template = Callable[[Schedule, Knobs], Any]
 
 
@@ -177,11 +179,9 @@ def few_are_legal(s: Schedule, knobs: Knobs) -> None:
 @pytest.mark.parametrize(
     ("template", "said"),
     [
-        pytest.param(few_are_legal, "", marks=pytest.mark.slow),
+        (few_are_legal, ""),
         (nothing, "it applied no steps"),
-        pytest.param(
-            no_knobs, "it asks for no knobs, so it makes only one schedule", marks=pytest.mark.slow
-        ),
+        (no_knobs, "it asks for no knobs, so it makes only one schedule"),
         (idle_knobs, "its knobs changed nothing: all drawn decisions make the same loop nest"),
         (tiles, ""),
     ],
@@ -195,7 +195,6 @@ def test_a_template_that_decides_nothing(
     assert [x for x in lines if "template:" in x] == ([f"  template: {said}"] if said else [])
 
 
-@pytest.mark.slow
 def test_one_draw_gives_no_note_on_the_template(tmp_path: Path) -> None:
     def idle_at_times(s: Schedule, knobs: Knobs) -> None:
         if knobs.choice("split", [False, True]):
@@ -212,7 +211,6 @@ def test_one_draw_gives_no_note_on_the_template(tmp_path: Path) -> None:
     assert splits == {False, True}
 
 
-@pytest.mark.slow
 def test_a_template_of_other_parameters(tmp_path: Path) -> None:
     wrong: list[Any] = [lambda s: None, lambda s, knobs, more: None, lambda *, s, knobs: None]
     for template in wrong:

@@ -15,7 +15,8 @@ from schedlang.expr.functions import FUNCTIONS
 from schedlang.intrinsics import cpu as intrinsics
 from schedlang.intrinsics import twins
 from schedlang.intrinsics.cpu import load, store, vload, vstore
-from tests.marks import slow_but
+
+pytestmark = pytest.mark.slow
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 POLYNOMIALS = [f.called for f in FUNCTIONS.values() if f.own_cpu]
@@ -71,7 +72,7 @@ def inputs(dtype: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("vectors", [False, True], ids=["elements", "vectors"])
-@pytest.mark.parametrize("name", slow_but(["exp"], POLYNOMIALS))
+@pytest.mark.parametrize("name", POLYNOMIALS)
 def test_polynomials_are_within_two_ulps(name: str, vectors: bool) -> None:
     worst, where = exhaustive_math.sweeper(name, vectors)(4093)
     assert worst <= 2.0, where
@@ -90,7 +91,7 @@ def test_float32_against_the_twin(name: str) -> None:
     np.testing.assert_array_equal(np.signbit(scalar[zero]), np.signbit(true[zero]))
 
 
-@pytest.mark.parametrize("name", slow_but(POLYNOMIALS, [*POLYNOMIALS, *LIBRARY]))
+@pytest.mark.parametrize("name", [*POLYNOMIALS, *LIBRARY])
 def test_float64_against_the_twin(name: str) -> None:
     x = inputs("float64")
     scalar, vector = both_ways(name, x)
@@ -130,7 +131,6 @@ def test_loops_over_scalars_become_vector_code() -> None:
     assert "@expf" not in text and "@llvm.exp" not in text
 
 
-@pytest.mark.slow
 def test_known_values() -> None:
     x = np.array([0, 1, np.inf, -np.inf, np.nan, -1, 100, -100], np.float32)
     exp, _ = both_ways("exp", x)
