@@ -228,6 +228,9 @@ def test_text() -> None:
     text = str(Evaluation(0.0021, 0.02, 0.002, 9, 100.0, 12.0, 0.5, "arithmetic"))
     line = "2.1 ms ± 1.0% (fastest 2 ms), 100 GFLOP/s, 12 GB/s, 0.50 of what arithmetic allows"
     assert text == line
+    cached = Evaluation(0.0021, 0.02, 0.002, 9, 100.0, 12.0, 6.87, "memory")
+    assert "6.87 of what memory allows (the arrays stayed in a cache)" in str(cached)
+    assert "687% (the arrays stayed in a cache)" in cached._repr_html_()
     assert duration(1e-6) == "1 µs"
 
 

@@ -116,6 +116,9 @@ MATMUL = [
      "same element ... data axis instead (i, j) ... before any other step on C:\n"
      "      k_outer, k_inner = s[C].split(s[C].op.reduce_axis[0], factor=4)\n"
      "      CF = s.rfactor(C, k_inner) ... <-- here"),
+    ("s[C].vectorize(j)", "s[C].vectorize(k)", "\n  Use a data axis instead (i), or make partial"),
+    ("s[C].parallel(i); s[C].vectorize(j)", "s[C].vectorize(k)",
+     "\n  Make partial sums before any other step on C:\n"),
     ("", "s[C].parallel(k)",
      "parallel(k) on stage C: k is a reduction axis, so all its iterations would add into ... "
      "k_outer, k_inner = s[C].split(s[C].op.reduce_axis[0], nparts=4)\n"

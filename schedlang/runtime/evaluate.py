@@ -71,6 +71,12 @@ class Evaluation(InNotebooks):
     emulated: bool = False
     busy: bool = False
 
+    @property
+    def _cached(self) -> str:
+        """Why the fraction is above what the machine's memory allows, if it is."""
+        above = self.bound == "memory" and (self.fraction or 0) > 1
+        return " (the arrays stayed in a cache)" if above else ""
+
     def _repr_html_(self) -> str:
         rows = [
             ("time", f"{duration(self.seconds)} ± {self.spread / 2:.1%}"),
@@ -82,7 +88,7 @@ class Evaluation(InNotebooks):
         if self.gbps is not None:
             rows.append(("memory", f"{number(self.gbps, 4)} GB/s"))
         if self.fraction is not None:
-            rows.append((f"of what {self.bound} allows", f"{self.fraction:.0%}"))
+            rows.append((f"of what {self.bound} allows", f"{self.fraction:.0%}{self._cached}"))
         if self.emulated:
             rows.append(("note", "a GPU emulated on the CPU, whose time says nothing about a GPU"))
         if self.busy:
@@ -104,7 +110,7 @@ class Evaluation(InNotebooks):
         if self.emulated:
             parts.append("a GPU emulated on the CPU, whose time says nothing about a GPU")
         if self.fraction is not None:
-            parts.append(f"{self.fraction:.2f} of what {self.bound} allows")
+            parts.append(f"{self.fraction:.2f} of what {self.bound} allows{self._cached}")
         if self.busy:
             parts.append(f"while other work took a core: {AGAIN}")
         return ", ".join(parts)

@@ -109,11 +109,12 @@ def _refuse_reduction(state: State, stage: Stage, axis: Axis, what: str) -> None
     if scatters(stage.op):
         refuse_meeting_updates(state, stage, axis, what)
         return
-    data = names(a for a in stage.leaf if not a.is_reduce) or "it has none"
+    data = names(a for a in stage.leaf if not a.is_reduce and a not in stage.kinds)
+    instead = f"Use a data axis instead ({data}), or make" if data else "Make"
     refuse(
         f"{axis.name} is a reduction axis, so all its {what} would add into the same element.",
-        f"Use a data axis instead ({data}), or make partial sums before any other step on "
-        f"{stage.name}:\n{indent(_partial_sums(stage, axis, _pieces(axis, what)), '    ')}",
+        f"{instead} partial sums before any other step on {stage.name}:\n"
+        f"{indent(_partial_sums(stage, axis, _pieces(axis, what)), '    ')}",
         state,
         axis,
     )
