@@ -441,6 +441,23 @@ def program(x, y):
 """,
         {"x": VECTOR, "y": "bool[6]"},
     ),
+    "views of one element, left by loops": (
+        """
+def program(x, y):
+    for i in range(1, 3):
+        for j in range(i, 4):
+            q = y[..., -1 - j]
+    r = x[..., 0]
+    for i in range(len(x)):
+        for j in range(i, 5):
+            p = x[..., j]
+        p += i
+    y[1:] = x[1:]
+    x[3] = 9
+    return q, r, p
+""",
+        {"x": "float64[6]", "y": "float64[6]"},
+    ),
 }
 REFUSED = {
     "a name that may be unassigned where it is read": (

@@ -261,7 +261,9 @@ def _zero(leaf: Any) -> Any:
     if number:
         return leaf.__class__(0)
     if all(isinstance(extent, int) for extent in leaf.extents):
-        return np.zeros(leaf.extents, leaf.dtype)[()]
+        zeros = np.zeros(leaf.extents, leaf.dtype)
+        # a view of one element, x[..., i], is an array
+        return zeros[()] if leaf.is_scalar else zeros
     return array_of(create(np.zeros, leaf.extents, leaf.dtype), rows=True)
 
 

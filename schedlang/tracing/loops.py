@@ -145,7 +145,7 @@ def run_loop(
             continue
         place = origin(passed, k, hi - lo)
         if place not in arrays:
-            arrays[place] = wrap(value)
+            arrays[place] = _like(leaves[k], value)
         results.append(arrays[place])
     return rebuilt(form, results)
 
@@ -187,8 +187,13 @@ def run_while(
 def _wrapped(value: Value, before: Any, ran: Any) -> Any:
     """Return the array that a loop leaves in a name, which had one ``before``, if the loop ``ran``.
     """
-    new = wrap(value)
+    new = _like(before, value)
     return new_or_before(ran, new, before) if is_traced(ran) and is_array(before) else new
+
+
+def _like(leaf: Any, value: Value) -> Any:
+    """Return a value as an array of the trace if ``leaf`` is an array, which may have 0 axes."""
+    return array_of(value) if is_array(leaf) or isinstance(leaf, np.ndarray) else wrap(value)
 
 
 def _any_of(lo: int, hi: End) -> Any:
@@ -371,10 +376,7 @@ def _traced(
     with run_as_current(inner):
         at = wrap(index if lo >= 0 else index + lo)
         stands = [stand_in(v, f"carry{k}") for k, v in enumerate(starts)]
-        parts = [
-            array_of(value) if isinstance(leaf, TracedArray) and not leaf.is_scalar else wrap(value)
-            for leaf, (_, value) in zip(leaves, stands)
-        ]
+        parts = [_like(leaf, value) for leaf, (_, value) in zip(leaves, stands)]
         carry = rebuilt(form, parts)
         returned = body(at) if form.kind is None else body(at, carry)
         next_leaves, left_form = flatten(returned)
