@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import schedlang as sl
+from schedlang.autotune.costs.estimate import estimate
 from schedlang.errors import CallTypeError
 from schedlang.hints.findings import findings
 from schedlang.hints.predicted import predict, with_vectors_of_llvm
@@ -526,3 +527,24 @@ def test_short_sums_that_stay_loops_are_named() -> None:
     assert says in str(sl.explain(taps_of(6), target=TARGET))
     assert re.match(r"The loop d of stage Y stays a loop: its 3 iterations.*there are 16", says)
     assert not sl.explain(taps_of(2), target=TARGET).loops
+
+
+def copy_in_parallel(vectors: int) -> sl.Schedule:
+    """Return the schedule of a copy that bypasses the caches, of so many vectors an iteration."""
+    X = sl.placeholder((1 << 20,), name="X")
+    Y = sl.compute((1 << 20,), lambda i: X[i], name="Y")
+    s = sl.schedule(Y)
+    strip, lane = s[Y].split(Y.op.axis[0], factor=8)
+    part, strip = s[Y].split(strip, factor=vectors)
+    s[Y].vectorize(lane)
+    s[Y].parallel(part)
+    s[Y].pragma(part, "nontemporal")
+    return s
+
+
+def test_fences_after_few_bytes_are_named() -> None:
+    (says,) = sl.explain(copy_in_parallel(16), target=TARGET).loops
+    assert re.match(r"Each iteration of the parallel loop i\.outer\.outer of.* 512 B\.", says)
+    assert not sl.explain(copy_in_parallel(1024), target=TARGET).loops
+    few, many = (estimate(sl.lower(copy_in_parallel(n)), TARGET).seconds for n in (16, 1024))
+    assert few > 1.5 * many

@@ -1,4 +1,4 @@
-"""The decision on results that had better bypass the caches."""
+"""Results that bypass the caches: the decision, and the loops that ask for it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from math import prod
 
 from schedlang.compute.tensor import Tensor
 from schedlang.expr.dtypes import itemsize
+from schedlang.ir.nodes import For, Store
+from schedlang.state.state import NONTEMPORAL
 from schedlang.target import Target
 
 
@@ -26,3 +28,8 @@ def bypasses_caches(
         return False
     held = sum(prod(tensor.shape) * itemsize(tensor.dtype) for tensor in tensors)
     return bool(held > target.last_cache(threads))
+
+
+def streams(loop: For, store: Store) -> bool:
+    """Return whether a loop asks that a store in it bypasses the caches."""
+    return loop.stage == store.stage and any(name == NONTEMPORAL for name, _ in loop.pragmas)

@@ -9,7 +9,7 @@ from typing import Any
 from schedlang.compute.graph import functions_of
 from schedlang.errors import CallTypeError, names_text
 from schedlang.errors import explain as message
-from schedlang.hints.findings import Finding, findings, loops_kept
+from schedlang.hints.findings import Finding, fences, findings, loops_kept
 from schedlang.hints.next_steps import (
     NextStep,
     check_instructions,
@@ -67,7 +67,8 @@ class Explanation:
     ``measured`` is the time of the kernel, if arrays were given. ``bound`` says that memory bounds
     the kernel, if it does. ``unknown`` are the names of functions of :func:`~schedlang.extern`,
     whose time the estimate leaves out. ``scope`` says what kind of advice there is for a GPU.
-    ``loops`` are sentences on short sums that stay loops, whose copies the registers cannot hold.
+    ``loops`` are sentences on short sums that stay loops, whose copies the registers cannot hold,
+    and on parallel loops whose iterations wait for the memory after few bytes.
 
     The effects are predictions of the estimate by which the tuner ranks candidates, with four facts
     added that matter to a schedule that is not tuned. LLVM vectorizes plain innermost loops of
@@ -182,7 +183,7 @@ its own
     bound, unknown = "" if gpu else _bound(predict_here(nest, where)), functions_of(s.outputs)
     names = tuple(dict.fromkeys(function.name for function in unknown))
     scope = ON_GPUS if gpu else ""
-    loops = tuple(loops_kept(nest, where))
+    loops = (*loops_kept(nest, where), *fences(nest, where))
     return Explanation(s.outputs[0].op.name, ranked, measured, bound, names, scope, loops)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from schedlang.analysis.past_caches import bypasses_caches
+from schedlang.analysis.past_caches import bypasses_caches, streams
 from schedlang.analysis.points import Counter
 from schedlang.autotune.tactics.cpu.dot_products import of_dtypes
 from schedlang.autotune.tactics.known_instructions import TILES, form_of
@@ -23,13 +23,15 @@ from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.short_sums import rolled_sums
 from schedlang.machine.loops.sums import keep_sums
 from schedlang.runtime.environment import threads_of
-from schedlang.state.state import NONTEMPORAL
 from schedlang.target import Target
 
 # the share of a nest's iterations from which on a statement matters
 SHARE = 0.05
 # an innermost loop this short is mostly overhead
 SHORT = 8
+# bytes that bypass the caches in an iteration of a parallel loop, below which the fence at its end
+# takes a quarter of its time or more (AVX2, 10 GB/s)
+FENCED = 4096
 PLACES = frozenset({"compute_at", "compute_inline", "store_at"})
 ORDERS = frozenset({"reorder", "tile", "vectorize"})
 
@@ -79,6 +81,26 @@ def loops_kept(nest: Nest, target: Target) -> Iterator[str]:
             f"sums, and there are {target.vector_registers}. With fewer rows in the tile they "
             "would fit."
         )
+
+
+def fences(nest: Nest, target: Target) -> Iterator[str]:
+    """Yield a sentence for each parallel loop whose stores wait for memory after few bytes."""
+    if target.facts.binds_threads:
+        return
+    for site in stores(nest.body):
+        store, loops = site.stmt, site.loops
+        at = next((n for n, f in enumerate(loops) if f.kind == "parallel"), None)
+        if at is None or not any(streams(f, store) for f in loops):
+            continue
+        elements = prod(extent_of(f) for f in loops[at + 1 :])
+        stored = elements * sum(itemsize(buffer.dtype) for buffer in store.buffers)
+        if stored < FENCED:
+            yield (
+                f"Each iteration of the parallel loop {name_of(loops[at], nest)} of stage "
+                f"{store.stage} ends with a fence, which waits until its nontemporal stores have "
+                f"arrived in memory, after only {stored:,} B. Split the loop before you make its "
+                "outer part parallel."
+            )
 
 
 def _idle_threads(large: Sequence[Site], target: Target) -> Iterator[Finding]:
@@ -234,7 +256,7 @@ def _stores_through_caches(site: Site, nest: Nest, target: Target) -> Iterator[F
     loops = [f for f in site.loops if f.stage == store.stage]
     if store.reducer is not None or not any(f.kind == "vectorize" for f in loops):
         return
-    if any(name == NONTEMPORAL for f in loops for name, _ in f.pragmas):
+    if any(streams(f, store) for f in loops):
         return
     if not any(buffer in nest.outputs for buffer in store.buffers):
         return

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
+from schedlang.analysis.past_caches import streams
 from schedlang.autotune.costs.arithmetic import instructions, operations
 from schedlang.autotune.costs.footprint import line_traffic, one_of_each_group
 from schedlang.autotune.costs.fused import separate_fused
@@ -36,7 +37,6 @@ from schedlang.ir.trimmed import running
 from schedlang.machine.loops.instructions import use_instructions
 from schedlang.machine.loops.job import LoopJob
 from schedlang.machine.loops.sums import keep_sums
-from schedlang.state.state import NONTEMPORAL
 from schedlang.target import Target
 
 # latency of a multiply-add in cycles
@@ -51,6 +51,9 @@ RATES = (32.0, 16.0, 8.0)
 # the part of the shorter of instructions and traffic that does not overlap with the other
 # nobody has measured this value
 OVERLAP = 0.3
+# cycles of the fence that ends an iteration of a parallel loop whose stores bypass the caches,
+# measured with 128 bytes an iteration (AVX2)
+FENCE = 400.0
 # cycles to start a parallel loop, and to start it again soon, when threads still wait for work (see
 # runtime/numba_team.py); the seconds of a cycle
 # the second was measured, in a run that is not kept; nobody has measured the others
@@ -335,8 +338,8 @@ def _cost(
     around_loops: Sequence[For] = loops
     if grouped:
         counted, around_loops = separate_fused(one_of_each_group(counted), loops)
-    own = (name for f in loops if f.stage == store.stage for name, _ in f.pragmas)
-    if NONTEMPORAL in own:
+    streamed = any(streams(f, store) for f in loops)
+    if streamed:
         # such stores fill no lines
         counted = [access for access in counted if not access.stores]
     moved = line_traffic(counted, around_loops, extent_of, target.caches, resident, jumps)
@@ -347,6 +350,9 @@ def _cost(
         vectors = copies * pieces * (target.passes if lane else 1)
         runs = around.new * prod(extent_of(f) for f in around.entered)
         compute += runs * (MOVED * vectors + 3 * LATENCY)
+    if streamed and (outer_loop := parallel_loop(loops)) is not None:
+        loop, starts = outer_loop
+        compute += FENCE * extent_of(loop) * starts
     if around.call is not None:
         outer, cycles = around.call
         compute = around.new * prod(extent_of(f) for f in outer) * cycles
