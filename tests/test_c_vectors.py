@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import math
 import operator
@@ -394,3 +395,15 @@ def test_addresses_of_arrays() -> None:
     fixed.flags.writeable = False
     for array in (np.arange(6, dtype="int8")[2:], fixed, np.empty(0, "float32")):
         assert address(array) == array.ctypes.data
+
+
+@needs_compiler
+def test_calls_with_writable_and_read_only_arrays() -> None:
+    A = sl.placeholder((6,), dtype="float64", name="A")
+    f = sl.build(sl.schedule(sl.compute((6,), lambda i: A[i] * 2, name="B")), target="c")
+    fixed = np.arange(6.0)
+    fixed.flags.writeable = False
+    for array in (np.ones(6), fixed, np.full(6, 3.0)):
+        np.testing.assert_array_equal(f(array), array * 2)
+    with pytest.raises(ctypes.ArgumentError):
+        f.unchecked([0.0] * 6, np.empty(6))

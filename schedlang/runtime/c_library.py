@@ -201,13 +201,40 @@ def c_types(signature: Signature) -> list[Any]:
     return kinds + [ctypes.c_int64] * len(signature.sizes)
 
 
-def c_function(function: Any, kinds: list[Any]) -> Callable[..., None]:
-    """Return ``function`` as a function of flat NumPy arrays and scalars."""
-    function.argtypes = kinds
-    function.restype = None
+class _Elements:
+    """The type of a parameter that takes a contiguous array whose elements may be written.
+
+    ctypes takes such an array without a function of Python's.
+    """
+
+    from_param = (ctypes.c_char * 0).from_buffer
+
+
+def c_function(name: str, library: ctypes.CDLL, kinds: list[Any]) -> Callable[..., None]:
+    """Return the function ``name`` as a function of flat NumPy arrays and scalars."""
+    plain, function = library[name], library[name]
+    plain.argtypes = kinds
+    own: list[Any] = [_Elements if kind is ctypes.c_void_p else kind for kind in kinds]
+    function.argtypes = own
+    plain.restype = function.restype = None
+
+    def by_addresses(*args: Any) -> None:
+        plain(*[address(a) if isinstance(a, np.ndarray) else a for a in args])
+
+    run: Callable[..., None] = function
 
     def call(*args: Any) -> None:
-        function(*[address(a) if isinstance(a, np.ndarray) else a for a in args])
+        nonlocal run
+        chosen = run
+        try:
+            chosen(*args)
+        except ctypes.ArgumentError:
+            if chosen is by_addresses:
+                raise
+            # an array that is read-only, or of a dtype that buffers lack: later arrays of this
+            # kernel are likely to be like it, and an exception takes longer than this way
+            run = by_addresses
+            run(*args)
 
     return call
 

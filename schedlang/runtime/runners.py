@@ -255,7 +255,7 @@ class AsC(Runner):
         elif file.serial_text:
             thread_safety.note_openmp()
         kinds = [*c_types(file.signature), *[c_void_p] * len(behind)]
-        return c_function(getattr(library(path, file.fastmath), file.entry), kinds)
+        return c_function(file.entry, library(path, file.fastmath), kinds)
 
     def compile(self, function: Any, signature: Signature, behind: Sequence[str]) -> None:
         """Do nothing: a function is compiled when it is loaded."""
@@ -284,5 +284,5 @@ class AsC(Runner):
         from schedlang.runtime.c_library import c_function, c_kinds, library
 
         path = files.write(c_source(nest).text, f"{name}_{purpose.suffix}", self.suffix)
-        function = getattr(library(path, fastmath), nest.entry.name)
-        return c_function(function, c_kinds(nest.entry.parameters)), path
+        kinds = c_kinds(nest.entry.parameters)
+        return c_function(nest.entry.name, library(path, fastmath), kinds), path
