@@ -239,6 +239,10 @@ class ValuePrinter:
             self.type(a.type)
             self.definitions[f"SL_COMPARE({name}, {op}, {kind}, {lanes})"] = None
             return f"sl_{name}_{kind}_{lanes}({self.text(a)}, {self.text(b)})", _ATOM
+        if op == "&" and dtype == "bool" and lanes and (uniform := _uniform(a, b)):
+            # a branch, which GCC moves out of a loop; in one side of it a mask may be known
+            none = m.Splat(Num(False, Type("bool")), value.type)
+            return self.value(m.Choice(*uniform, none, value.type))
         level = _LEVELS[op]
         first, second = self._operand(a, op, level), self._operand(b, op, level + 1)
         text = f"{first} {op} {second}"
@@ -393,6 +397,13 @@ def _constant(value: Value) -> Any:
     """Return the number that a value is, in every lane; ``None`` for others."""
     inner = value.a if isinstance(value, m.Splat) else value
     return inner.value if isinstance(inner, Num) else None
+
+
+def _uniform(a: Value, b: Value) -> tuple[Value, Value] | None:
+    """Return the scalar that is one of two masks in all lanes, and the other mask."""
+    if isinstance(a, m.Splat):
+        return a.a, b
+    return (b.a, a) if isinstance(b, m.Splat) else None
 
 
 def _takes_first_lanes(access: m.Load | m.Store) -> bool:
