@@ -624,3 +624,12 @@ def test_files_that_are_not_loaded(tmp_path: Path) -> None:
             sl.load_module(tmp_path / "torn.so")
     with pytest.raises(CallTypeError, match="got dtype float64"):
         sl.load_module(tmp_path / "k.so")(np.ones(4))
+
+
+@pytest.mark.parametrize("path", [3, None, b"k.c"])
+def test_paths_of_another_type(path: Any) -> None:
+    f = scaled_product()
+    net = sl.network(sl.placeholder((4,), name="x") * 2)
+    for asked in (f.save, f.export_library, sl.load_module, net.save, sl.load):
+        with pytest.raises(sl.errors.CallTypeError, match=r"a path is text or a pathlib.Path"):
+            asked(path)

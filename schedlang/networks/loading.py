@@ -15,6 +15,7 @@ from schedlang.networks.plan import Plan, saved_schedules
 from schedlang.networks.sources import OfFolder
 from schedlang.runtime.background import check_moment
 from schedlang.runtime.collection import no_collection
+from schedlang.runtime.paths import path_of
 from schedlang.signatures import public
 from schedlang.target import Target, TargetLike, run_here
 from schedlang.target_kinds import KINDS
@@ -45,7 +46,8 @@ def load(
     Raises :class:`~schedlang.errors.NetworkError` for a folder that has no saved network, and for a
     CPU as the target of one that was saved for a GPU, or the other way round, and if a function is
     missing. Raises :class:`~schedlang.errors.BuildError` for a compiler that the target lacks, and
-    what :func:`~schedlang.extern` raises for functions. Warns with
+    what :func:`~schedlang.extern` raises for functions. Raises
+    :class:`~schedlang.errors.CallTypeError` for what is neither text nor a path. Warns with
     :class:`~schedlang.errors.SavedScheduleWarning` if a kernel has no schedule in a folder of
     another version, and gets a new one.
 
@@ -57,6 +59,7 @@ def load(
     >>> again.partition.parts[0].name, again.weights["w"].tolist()
     ('scaled', [3.0, 3.0, 3.0, 3.0])
     """
+    folder = path_of(folder, "load")
     check_moment("sl.load", compile)
     check_setting("sl.load", progress)
     with no_collection():

@@ -50,6 +50,7 @@ from schedlang.networks.plan import Plan, saved_schedules
 from schedlang.networks.sources import OfModel
 from schedlang.networks.structure import filled
 from schedlang.runtime.background import compile_at
+from schedlang.runtime.paths import path_of
 from schedlang.runtime.together import compile_together
 from schedlang.target import Target
 
@@ -374,10 +375,12 @@ class Network:
         Raises for a part
         whose computation may read outside of an array at some sizes, which only calls here check,
         for indices that weights may lead astray, which ``sl.load`` refuses, and for a kernel of a
-        GPU that needs more shared memory than a launch by numba may have.
+        GPU that needs more shared memory than a launch by numba may have. Raises
+        :class:`~schedlang.errors.CallTypeError` for what is neither text nor a path.
         """
         from schedlang.networks.saving import check_destination, save
 
+        folder = path_of(folder, "save")
         if target is not None:
             return self._saved_in_c(folder, target)
         check_destination(folder, self.target)

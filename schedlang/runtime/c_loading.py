@@ -21,6 +21,7 @@ from schedlang.runtime.c_processors import foreign
 from schedlang.runtime.c_program import FORMAT, MARK, SEAL
 from schedlang.runtime.checked import checked_arguments, flat_arguments
 from schedlang.runtime.parameters import Binder, Signature
+from schedlang.runtime.paths import path_of
 from schedlang.runtime.signature_data import from_data
 from schedlang.runtime.te_module import TeModule
 
@@ -90,11 +91,13 @@ def load_module(path: Any, fmt: str = "") -> LoadedProgram:
     programs that you trust. ``fmt`` is te's and must be ``""`` or ``"so"``.
 
     Raises :class:`~schedlang.errors.BuildError` for a file that is missing, that schedlang did not
-    write, that has changed since, or that was made for another processor.
+    write, that has changed since, or that was made for another processor, and
+    :class:`~schedlang.errors.CallTypeError` for what is neither text nor a path.
     """
     if fmt not in ("", "so"):
         raise BuildError(f"load_module(..., fmt={fmt!r}): only shared libraries (.so) are loaded")
-    asked, file = f"load_module({str(path)!r})", Path(path)
+    file = path_of(path, "load_module")
+    asked = f"load_module({str(path)!r})"
     if not file.is_file():
         raise BuildError(f"{asked}: the file does not exist")
     if file.suffix == ".py":

@@ -35,6 +35,7 @@ from schedlang.runtime.levels import Levels
 from schedlang.runtime.missing_attributes import no_attribute
 from schedlang.runtime.on_host import OnHost
 from schedlang.runtime.parameters import Binder, Parameter, Signature
+from schedlang.runtime.paths import path_of
 from schedlang.runtime.size_checks import refuse
 from schedlang.runtime.sized_calls import SizedCalls
 from schedlang.runtime.te_module import TeModule
@@ -424,7 +425,8 @@ class Kernel(Levels, TeModule, Countable, OnHost):
         file of ``target="python"`` or ``"c"``, for a C program of a GPU's kernel, for one that
         needs more shared memory than a launch by numba may have, and for one that checks its reads
         against the sizes of each call, if the file cannot do that: it can for indices that are
-        linear in loops, clamped, or read from tensors.
+        linear in loops, clamped, or read from tensors. Raises
+        :class:`~schedlang.errors.CallTypeError` for what is neither text nor a path.
 
         >>> import schedlang as sl
         >>> A = sl.placeholder((8,), name="A")
@@ -436,7 +438,7 @@ class Kernel(Levels, TeModule, Countable, OnHost):
             run_B_kernel((float *)A, B);
             return 0;
         """
-        target = Path(path)
+        target = path_of(path, "save")
         if self.checked_by_size and self._conditions is None:
             raise BuildError(
                 explain(

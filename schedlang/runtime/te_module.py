@@ -13,6 +13,7 @@ import numpy as np
 
 from schedlang.errors import BuildError, explain
 from schedlang.runtime.devices import device_or
+from schedlang.runtime.paths import path_of
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ class TeModule(ABC):
 
         ``path`` ends in ``.so``. This is ``save(path)``; te's options for its compiler are refused.
         """
-        asked = f"export_library({str(path)!r})"
+        asked = f"export_library({str(path_of(path, 'export_library'))!r})"
         if unknown := {name: v for name, v in te_options.items() if v is not None}:
             raise BuildError(
                 f"{asked}: it takes no {', '.join(unknown)}; set CC to the command of the compiler"

@@ -22,6 +22,7 @@ from schedlang.runtime.built import Built
 from schedlang.runtime.cpu_profile import check_options
 from schedlang.runtime.gpu_profile import kernel_profile
 from schedlang.runtime.numba_code import Code
+from schedlang.runtime.paths import path_of
 from schedlang.runtime.profile import Profile
 from schedlang.runtime.thread_kernel import ThreadKernel
 from schedlang.schedule.schedule import Schedule
@@ -213,7 +214,7 @@ class OpenClKernel(ThreadKernel):
         It needs nothing of schedlang. The comment at its top says which kernels are launched, and
         those above the kernels with how many work-groups and work-items.
         """
-        target = Path(path)
+        target = path_of(path, "save")
         if target.suffix != ".cl":
             raise BuildError(
                 explain(
