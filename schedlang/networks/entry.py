@@ -118,7 +118,7 @@ def network(
     model = model_of(outputs, params)
     check_outputs(model.outputs, model.inputs)
     name = check_name(name, "a network")
-    where = target_of_network(target, compiler)
+    where, compiler = target_of_network(target, compiler)
     if where.facts.binds_threads:
         refuse_extern(
             operations(model.outputs),
@@ -136,7 +136,7 @@ def network(
     arrays = {t: weight_array(t, v, model.outputs, model.layers) for t, v in model.params.items()}
     layers = dict(model.layers)
     source = OfModel(name, Model(model.outputs, model.inputs, arrays, layers, model.structure))
-    plan = Plan(options, database, compiler=where.facts.compiler_named(compiler))
+    plan = Plan(options, database, compiler=compiler)
     asked = Compiled(source, where, plan)
     # what does not fit is an error now; the cache has what was checked before
     if not (where.facts.starts and _is_known(asked)):
@@ -145,8 +145,8 @@ def network(
     return Network(asked, compile, progress)
 
 
-def target_of_network(target: TargetLike | None, compiler: str) -> Target:
-    """Return the target that a network is for.
+def target_of_network(target: TargetLike | None, compiler: str) -> tuple[Target, str]:
+    """Return the target that a network is for, and ``compiler`` or the target's default one.
 
     Raise :class:`~schedlang.errors.BuildError` for an unknown target, for a target without
     networks, and for a compiler that the target lacks.
@@ -160,8 +160,7 @@ def target_of_network(target: TargetLike | None, compiler: str) -> Target:
                 'Build the network for target="cpu" or "cuda", or its kernels by sl.build.',
             )
         )
-    where.facts.compiler_named(compiler)
-    return where
+    return where, where.facts.compiler_named(compiler)
 
 
 def _is_known(network: Compiled) -> bool:
