@@ -17,8 +17,10 @@ import schedlang as sl
 from schedlang.codegen.c_masks import lanes_that_hold
 from schedlang.codegen.c_math import vector_functions
 from schedlang.codegen.c_streams import streams_together
+from schedlang.codegen.c_values import ValuePrinter
 from schedlang.expr.functions import FUNCTIONS
-from schedlang.machine.nodes import Iota, Let, Num, Op, Splat, Store, Type, Value
+from schedlang.machine.nodes import Fn, Iota, Let, Num, Op, Splat, Store, Type, Value
+from schedlang.machine.walks import parts
 from schedlang.runtime.c_library import address
 from schedlang.runtime.c_toolchain import compiler
 from tests.test_c_target import in_lanes
@@ -407,3 +409,27 @@ def test_calls_with_writable_and_read_only_arrays() -> None:
         np.testing.assert_array_equal(f(array), array * 2)
     with pytest.raises(ctypes.ArgumentError):
         f.unchecked([0.0] * 6, np.empty(6))
+
+
+class Counting(ValuePrinter):
+    """A printer that counts the values that it prints."""
+
+    count = 0
+
+    def value(self, value: Value) -> tuple[str, int]:
+        self.count += 1
+        return super().value(value)
+
+
+def test_operands_of_nested_calls_are_printed_once() -> None:
+    of_type = Type("float32", LANES)
+    zero = Splat(Num(0.0, Type("float32")), of_type)
+    roots = chosen = zero
+    for _ in range(8):
+        roots = Fn("rsqrt", (roots,), of_type)
+        test = Op("<", zero, zero, Type("bool", LANES))
+        chosen = Fn("select", (test, chosen, zero), of_type)
+    for value in (roots, chosen):
+        printer = Counting()
+        printer.text(value)
+        assert printer.count <= len(parts(value))

@@ -48,6 +48,28 @@ def sizes() -> Any:
     return sl.build(sl.schedule(best), [A, best])
 
 
+def largest() -> Any:
+    """Return a kernel with an array that statements only fill: the largest values."""
+    A, j = sl.placeholder((12, 9), name="A"), sl.reduce_axis(9, name="j")
+    return sl.build(sl.schedule(sl.compute((12,), lambda i: sl.argmax(A[i, j], axis=j))))
+
+
+def streamed() -> Any:
+    """Return a kernel that pads rows, and whose stores bypass the caches."""
+    A = sl.placeholder((64, 256), name="A")
+    B = sl.compute(
+        (66, 258),
+        lambda i, j: sl.if_then_else(
+            (i >= 1) & (i < 65) & (j >= 1) & (j < 257), A[i - 1, j - 1], 0
+        ),
+        name="B",
+    )
+    s = sl.schedule(B)
+    s[B].vectorize(B.op.axis[1])
+    s[B].pragma(B.op.axis[0], "nontemporal")
+    return sl.build(s)
+
+
 def network(folder: Path) -> Path:
     """Save a network, and return its file of C."""
     x, w = sl.placeholder((4, 24), name="x"), sl.placeholder((24, 5), name="w")
@@ -60,6 +82,7 @@ def files(folder: Path) -> list[Path]:
     kernels = {f"extremes_{d}": lanes(extremes, d) for d in DTYPES}
     kernels |= {f"math_{d}": lanes(math, d) for d in DTYPES_OF_MATH}
     kernels |= {"bits": lanes(bits, "int32"), "hosted": scaled_product(), "sizes": sizes()}
+    kernels |= {"largest": largest(), "streamed": streamed()}
     return [*(f.save(folder / f"{name}.c") for name, f in kernels.items()), network(folder)]
 
 
@@ -77,6 +100,11 @@ def test_clang_gives_no_warning(tmp_path: Path) -> None:
     tools = toolchain(sl.Target("c", triple=ARM, cpu="generic"))
     for path in files(tmp_path):
         _compiled([*tools.command, *tools.options(False)], path)
+    # x86 has instructions of its own for stores that bypass the caches
+    tools = toolchain(sl.Target("c", triple="x86_64-linux-musl", cpu="haswell"))
+    path = streamed().save(tmp_path / "x86.c")
+    assert "sl_vstore_stream" in path.read_text()
+    _compiled([*tools.command, *tools.options(False)], path)
 
 
 def _compiled(command: list[str], path: Path) -> None:

@@ -249,13 +249,17 @@ SL_BITS(i32, f32) SL_BITS(i64, f64) SL_BITS(f32, i32) SL_BITS(f64, i64)
 /* Stores that bypass the caches, where an array is aligned, and the fence after them. */
 
 #if defined(__AVX__)
-typedef long long sl_piece __attribute__((vector_size(32)));
-#define SL_STREAM(to, piece) __builtin_ia32_movntdq256((sl_piece *)(to), (sl_piece)(piece))
-#elif defined(__SSE2__)
-typedef long long sl_piece __attribute__((vector_size(16)));
-#define SL_STREAM(to, piece) __builtin_ia32_movntdq((sl_piece *)(to), (sl_piece)(piece))
+typedef long long sl_piece __attribute__((vector_size(32), may_alias));
 #else
 typedef long long sl_piece __attribute__((vector_size(16), may_alias));
+#endif
+#if defined(__clang__)
+#define SL_STREAM(to, piece) __builtin_nontemporal_store((sl_piece)(piece), (sl_piece *)(to))
+#elif defined(__AVX__)
+#define SL_STREAM(to, piece) __builtin_ia32_movntdq256((sl_piece *)(to), (sl_piece)(piece))
+#elif defined(__SSE2__)
+#define SL_STREAM(to, piece) __builtin_ia32_movntdq((sl_piece *)(to), (sl_piece)(piece))
+#else
 #define SL_STREAM(to, piece) (*(sl_piece *)(to) = (sl_piece)(piece))
 #endif
 SL void sl_stream_fence(void) {

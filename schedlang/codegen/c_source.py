@@ -16,7 +16,7 @@ from schedlang.compute.extern_op import ExternFunction
 from schedlang.machine import nodes as m
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Body, Function, Num, Reg, Stmt
-from schedlang.machine.walks import is_endless, operations, parts, values, walk, wide
+from schedlang.machine.walks import arrays, is_endless, operations, parts, values, walk, wide
 
 INDENT = "    "
 # vectors of sums that leave half of 16 registers to other values
@@ -92,10 +92,12 @@ class Printer(ValuePrinter):
     """Printer of statements and functions; ``names`` are the names of the static functions in C.
 
     ``externs`` are the names of the user's functions in the file. ``uses`` counts what reads each
-    register of a function, and ``factors`` the products of which it is a factor.
+    register of a function, and ``factors`` the products of which it is a factor. ``read`` are the
+    arrays of a function that something reads.
     """
 
     uses: Counter[str]
+    read: set[str]
     factors: Counter[str]
     names: dict[str, str]
     externs: Mapping[ExternFunction, str]
@@ -110,6 +112,7 @@ class Printer(ValuePrinter):
         self.first = _first_lanes(function.body)
         self.uses = _uses(function.body)
         self.factors = _factors(function.body)
+        self.read = _read(function.body)
         listed = [self.declared(p, p.name in apart) for p in function.parameters]
         head = self.head(function, public, listed)
         inside = self.body(function.body, 1, set())
@@ -163,10 +166,10 @@ class Printer(ValuePrinter):
             head = f"for (sl_i64 {name} = {start}; {test}; {name}{step}) {{"
             if stmt.again is not None and is_endless(stmt):
                 head = f"while ({self.text(stmt.again)}) {{"
-            lines = [Line(margin + pragma, number) for pragma in self.pragmas(stmt, known)]
+            lines = [Line(margin + pragma, number) for pragma in self.pragmas(stmt)]
             inside = {*known, name}
             lines.append(Line(margin + head + _note(stmt.note), number))
-            if _is_short(stmt) and self.has_many_sums(stmt, known):
+            if _is_short(stmt) and self.has_many_sums(stmt):
                 # GCC writes it out, and would hold what several iterations read in registers
                 lines.append(Line(f"{margin}{INDENT}sl_read_again();", number))
             return [*lines, *self.body(stmt.body, depth + 1, inside), close]
@@ -190,20 +193,20 @@ class Printer(ValuePrinter):
         text = f"{margin}{self._line(stmt, known)};" + _note(getattr(stmt, "note", ""))
         return [Line(text, number)]
 
-    def pragmas(self, loop: m.For, known: set[str]) -> list[str]:
+    def pragmas(self, loop: m.For) -> list[str]:
         """Return the pragmas of a loop: it starts threads, or GCC is to take iterations together.
 
         GCC leaves a loop of sums as it is. Four iterations at once have fewer instructions.
         """
         if loop.parallel:
             return ["#pragma omp parallel for"]
-        is_unrolled = self.has_many_sums(loop, known) and not _is_short(loop)
+        is_unrolled = self.has_many_sums(loop) and not _is_short(loop)
         return ["#pragma GCC unroll 4"] if is_unrolled else []
 
-    def has_many_sums(self, loop: m.For, known: set[str]) -> bool:
+    def has_many_sums(self, loop: m.For) -> bool:
         """Return whether the vectors that a loop updates leave few registers to other values."""
-        sums = {s.reg.name for s in loop.body if isinstance(s, m.Let) and s.reg.type.lanes}
-        return len(sums & known) >= MANY_SUMS
+        updates = (s for s in loop.body if isinstance(s, m.Let) and s.reg.type.lanes)
+        return len({s.reg for s in updates if s.reg in parts(s.value)}) >= MANY_SUMS
 
     def _line(self, stmt: Stmt, known: set[str]) -> str:
         if isinstance(stmt, m.Let):
@@ -213,7 +216,9 @@ class Printer(ValuePrinter):
         if isinstance(stmt, m.Alloc):
             name, kind, count = stmt.array.name, memory(stmt.array.dtype), self.text(stmt.count)
             if stmt.place == "stack":
-                return f"{kind} {name}[{count}] __attribute__((aligned(64)))"
+                # compilers warn of an array that statements only fill
+                unread = "" if name in self.read else ", unused"
+                return f"{kind} {name}[{count}] __attribute__((aligned(64){unread}))"
             return f"SL_HEAP {kind} *{name} = sl_allocated(({count}) * sizeof({kind}))"
         if isinstance(stmt, m.View):
             kind = memory(stmt.array.dtype)
@@ -311,6 +316,17 @@ def _uses(body: Body) -> Counter[str]:
         accesses = [v for v in (stmt, *inside) if isinstance(v, (m.Load, m.Store))]
         uses.subtract(name for a in accesses if (name := first_mask(a)) in first)
     return uses
+
+
+def _read(body: Body) -> set[str]:
+    """Return the arrays that values read, or that statements other than stores name."""
+    names: set[str] = set()
+    for stmt, _ in walk(body):
+        inside = [v for root in values(stmt) for v in parts(root)]
+        names |= {v.array.name for v in inside if isinstance(v, m.Load)}
+        if not isinstance(stmt, m.Store):
+            names |= {a.name for a in arrays(stmt)}
+    return names
 
 
 def _factors(body: Body) -> Counter[str]:

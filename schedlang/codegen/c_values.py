@@ -195,8 +195,10 @@ class ValuePrinter:
         if isinstance(value, m.Both):
             return f"{self.at(value.a, _AND)} && {self.at(value.b, _AND)}", _AND
         assert isinstance(value, m.Choice)
-        parts = self.at(value.cond, _AND), self.at(value.a, _AND), self.at(value.b, 1)
-        return f"{parts[0]} ? {parts[1]} : {parts[2]}", _CONDITIONAL
+        bitwise = isinstance(value.cond, Op) and value.cond.op in _BITWISE
+        # Clang warns of bitwise operators without parentheses
+        test = self.at(value.cond, _UNARY if bitwise else _AND)
+        return f"{test} ? {self.at(value.a, _AND)} : {self.at(value.b, 1)}", _CONDITIONAL
 
     def _number(self, value: Num) -> Printed:
         literal, dtype = number(value.value), value.type.dtype
@@ -311,6 +313,14 @@ class ValuePrinter:
 
     def _function(self, name: str, type_: Type, args: tuple[Value, ...]) -> str:
         """Return a call of a function of the helpers, lane by lane for vectors."""
+        if name == "select" and type_.lanes and (chosen := self._chosen(args, type_)) is not None:
+            return chosen
+        # once: where calls are nested, a second time would double the work at each level
+        listed = ", ".join(map(self.text, args))
+        return f"{self._function_name(name, type_, args)}({listed})"
+
+    def _function_name(self, name: str, type_: Type, args: tuple[Value, ...]) -> str:
+        """Return the name of a function of the helpers; one over vectors is made here."""
         lanes, kind = type_.lanes, TAGS[args[-1].type.dtype]
         scalar = TAGS[register_dtype(args[-1].type.dtype)]
         intrinsic = INTRINSICS.get(name)
@@ -319,13 +329,10 @@ class ValuePrinter:
             self.definitions[text] = None
         if name.startswith("bits_"):
             name, scalar = "bits", TAGS[type_.dtype]
-        listed = ", ".join(self.text(a) for a in args)
         if not lanes:
-            return f"sl_{name}_{scalar}({listed})"
+            return f"sl_{name}_{scalar}"
         if name == "select":
             self.vector("SL_CHOOSE", type_, kind, TAGS[self.mask(type_)])
-            if (chosen := self._chosen(args, kind)) is not None:
-                return chosen
             self.vector("SL_SELECT", type_, kind)
         elif scalar == "f32" and has_vector_form(name):
             self.type(Type("float32", lanes))
@@ -335,7 +342,7 @@ class ValuePrinter:
             self.type(type_)
             self.definitions[text] = None
         elif name == "rsqrt" and kind == scalar:
-            self._function("sqrt", type_, args)
+            self._function_name("sqrt", type_, args)
             self.vector("SL_RSQRT", type_, kind)
         elif is_extreme(name) and kind != "b8":
             # lane by lane, GCC makes branches of it
@@ -352,18 +359,19 @@ class ValuePrinter:
             self.vector("SL_MAP1", type_, name, result, kind, scalar)
         else:
             self.vector(f"SL_MAP{len(args)}", type_, name, kind, scalar)
-        return f"sl_{name}_{kind}_{lanes}({listed})"
+        return f"sl_{name}_{kind}_{lanes}"
 
-    def _chosen(self, args: tuple[Value, ...], kind: str) -> str | None:
+    def _chosen(self, args: tuple[Value, ...], type_: Type) -> str | None:
         """Return a choice by a comparison, whose mask needs not become a vector of bytes."""
-        test, lanes = args[0], args[1].type.lanes
+        test, lanes, kind = args[0], type_.lanes, TAGS[args[-1].type.dtype]
         if not isinstance(test, Op) or test.op not in _COMPARE or lanes_that_hold(test):
             return None
         operands = [wide(v, lanes) for v in (test.a, test.b)]
         of, name = TAGS[operands[0].type.dtype], _COMPARE[test.op]
+        listed = ", ".join(map(self.text, (*operands, *args[1:])))
+        self.vector("SL_CHOOSE", type_, kind, TAGS[self.mask(type_)])
         self.type(operands[0].type)
         self.definitions[f"SL_SELECT_IF({name}, {test.op}, {of}, {kind}, {lanes})"] = None
-        listed = ", ".join(map(self.text, (*operands, *args[1:])))
         return f"sl_select_{name}_{of}_{kind}_{lanes}({listed})"
 
     def _load(self, value: m.Load) -> str:

@@ -49,7 +49,7 @@
 #define SL_VSTORE_STREAM(T, M, N)                                                                 \
   SL void sl_vstore_stream_##T##_##N(M *a, sl_##T##_##N v) {                                      \
     sl_piece piece;                                                                               \
-    if ((uintptr_t)a % sizeof piece || sizeof v % sizeof piece) {                                 \
+    if ((uintptr_t)a % sizeof piece || sizeof v % sizeof piece != 0) {                            \
       sl_vstore_##T##_##N(a, v);                                                                  \
       return;                                                                                     \
     }                                                                                             \
@@ -61,7 +61,7 @@
 #define SL_VSTORE_STREAM_ROUNDED(T, M, N, GET, PUT)                                               \
   SL void sl_vstore_stream_##T##_##N(M *a, sl_##T##_##N v) {                                      \
     enum { n = sizeof(sl_piece) / sizeof(M) };                                                    \
-    if ((uintptr_t)a % sizeof(sl_piece) || N % n) {                                               \
+    if ((uintptr_t)a % sizeof(sl_piece) || N % n != 0) {                                          \
       sl_vstore_##T##_##N(a, v);                                                                  \
       return;                                                                                     \
     }                                                                                             \

@@ -232,10 +232,10 @@ class KernelPrinter(OpenClValues, Printer):
     def is_unread(self, name: str) -> bool:
         return False
 
-    def has_many_sums(self, loop: m.For, known: set[str]) -> bool:
+    def has_many_sums(self, loop: m.For) -> bool:
         return False
 
-    def pragmas(self, loop: m.For, known: set[str]) -> list[str]:
+    def pragmas(self, loop: m.For) -> list[str]:
         return ["#pragma unroll"] if loop.unrolled else []
 
     def statement(self, stmt: Stmt, depth: int, known: set[str]) -> list[Line]:
