@@ -31,6 +31,7 @@ needs_compiler = pytest.mark.skipif(
 NAMES = ("exp", "log", "tanh", "sigmoid", "erf")
 LANES = 8
 OF_LANES = Type("int64", LANES)
+WIDER = ("int16", "int32", "int64", "uint32", "float32", "float64")
 
 
 def test_each_function_that_is_written_for_the_cpu_has_a_vector_form() -> None:
@@ -433,3 +434,43 @@ def test_operands_of_nested_calls_are_printed_once() -> None:
         printer = Counting()
         printer.text(value)
         assert printer.count <= len(parts(value))
+
+
+@needs_compiler
+@pytest.mark.parametrize("lanes", [4, 8])
+def test_short_floats_are_converted_as_numpy_does(lanes: int) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    rng = np.random.default_rng(5)
+    bits = np.arange(65536, dtype="uint32")
+    floats = np.concatenate([rng.integers(0, 2**32, 65536, "uint32"), bits << 16, (bits << 16) + 1])
+    near = rng.normal(size=65536).astype("float32") * np.float32(1e-4)
+    x = np.concatenate([floats.view("float32"), near, np.exp2(np.arange(-32, 32, dtype="float32"))])
+    for dtype in ("float16", "bfloat16"):
+        H = sl.placeholder((65536,), dtype, name="H")
+        X = sl.placeholder((len(x),), name="X")
+        wide = sl.compute(H.shape, lambda i, H=H: sl.cast(H[i], "float32"), name="wide")
+        narrow = sl.compute(X.shape, lambda i, X=X, d=dtype: sl.cast(X[i], d), name="narrow")
+        again = sl.compute(X.shape, lambda i, X=X, d=dtype: sl.cast(X[i], d) + X[i], name="again")
+        kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+        h = bits.astype("uint16").view(kind)
+        with np.errstate(all="ignore"):
+            wants = [h.astype("float32"), x.astype(kind), x.astype(kind).astype("float32") + x]
+        for T, given, want in zip((wide, narrow, again), (h, x, x), wants):
+            result = sl.build(in_lanes(T, lanes), target="c")(given)
+            np.testing.assert_array_equal(
+                result.astype("float32"), want.astype("float32"), err_msg=f"{dtype} {T.name}"
+            )
+
+
+@needs_compiler
+@pytest.mark.parametrize("lanes", [4, 8])
+def test_casts_of_small_integers_to_wider_types(lanes: int) -> None:
+    for source in ("int8", "uint8", "bool", "int16", "uint16"):
+        a = np.random.default_rng(6).integers(0, 256, 64).astype(source)
+        kinds = [to for to in WIDER if np.dtype(source).itemsize < np.dtype(to).itemsize]
+        A = sl.placeholder((64,), source, name="A")
+        B = sl.compute(
+            (64,), lambda i, A=A, kinds=kinds: tuple(sl.cast(A[i], to) for to in kinds), name="B"
+        )
+        for to, values in zip(kinds, sl.build(in_lanes(B[0], lanes), [A, *B], target="c")(a)):
+            np.testing.assert_array_equal(values, a.astype(to), err_msg=f"{source} {to}")

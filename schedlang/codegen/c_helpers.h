@@ -184,6 +184,15 @@ SL_POPCOUNT(u8) SL_POPCOUNT(u16) SL_POPCOUNT(u32) SL_POPCOUNT(u64)
 #define SL_BARRIER(x) __asm__("" : "+m"(x))
 #endif
 
+/* GCC converts one by one the lanes of a vector that it may take from memory, and of one in a
+   register all at once. */
+
+#if defined(__SSE4_1__) && !defined(__clang__)
+#define SL_HELD(v) if (sizeof(v) >= 8) __asm__("" : "+x"(v))
+#else
+#define SL_HELD(v) (void)(v)
+#endif
+
 /* Arithmetic that fast math leaves as it is: in Clang all of a function, in GCC the value of an
    expression. */
 

@@ -1,4 +1,4 @@
-"""Functions of vectors in C that need more than operators: shuffled loads, and instructions.
+"""Loads, stores and splats of vectors in C that need more than operators: shuffles, masks.
 
 A shuffle names its lanes, so that each number of lanes has its own text. Where a vector fills a
 register of x86, GCC has instructions that it does not make of a loop over the lanes.
@@ -13,101 +13,16 @@ LARGEST_SHUFFLED_STEP = 4
 # fewer lanes are loaded one by one
 FEWEST_SHUFFLED = 4
 # the bytes of the types that have instructions, and how instructions call them
-_FLOATS = {"f32": (4, "ps"), "f64": (8, "pd")}
+FLOATS = {"f32": (4, "ps"), "f64": (8, "pd")}
 # the same for vectors that are parts of a register
-_SPLATS = {**_FLOATS, "i32": (4, "si")}
+_SPLATS = {**FLOATS, "i32": (4, "si")}
 # the same for loads and stores
 _MASKED = {"f32": (4, "ps"), "f64": (8, "pd"), "i32": (4, "d")}
-# the instructions of minima and maxima, and the operators
-_EXTREMES = {"minimum": ("min", "<"), "maximum": ("max", ">")}
-# the modes of x86's rounding, which raise no flag of inexactness
-_ROUNDING = {"floor": 9, "ceil": 10, "trunc": 11, "round_even": 8}
 
 
 def is_shuffled(lanes: int, step: int) -> bool:
     """Return whether a strided load reads whole vectors."""
     return lanes >= FEWEST_SHUFFLED and 1 < abs(step) <= LARGEST_SHUFFLED_STEP
-
-
-def instruction(name: str, tag: str, lanes: int) -> str:
-    """Return the definition of a function of vectors by an instruction of x86, if it has one.
-
-    >>> print(instruction("sqrt", "f32", 8))
-    SL sl_f32_8 sl_sqrt_f32_8(sl_f32_8 a) {
-    #if defined(__AVX__) && !defined(__clang__)
-      return __builtin_ia32_sqrtps256(a);
-    #else
-      sl_f32_8 v;
-      for (int l = 0; l < 8; l++) v[l] = sl_sqrt_f32(a[l]);
-      return v;
-    #endif
-    }
-    """
-    size, suffix = _FLOATS.get(tag, (0, ""))
-    if size * lanes not in (16, 32) or name not in ("sqrt", *_ROUNDING):
-        return ""
-    wide = size * lanes == 32
-    suffix += "256" * wide
-    feature = "__AVX__" if wide else "__SSE4_1__" if name in _ROUNDING else "__SSE2__"
-    kind, full = f"sl_{tag}_{lanes}", f"sl_{name}_{tag}_{lanes}"
-    call = f"sqrt{suffix}(a)" if name == "sqrt" else f"round{suffix}(a, {_ROUNDING[name]})"
-    each = f"for (int l = 0; l < {lanes}; l++) v[l] = sl_{name}_{tag}(a[l]);"
-    head = f"SL {kind} {full}({kind} a) {{"
-    by_lanes = [f"{kind} v;", each, "return v;"]
-    # Clang makes the instruction of the other body
-    test = f"defined({feature}) && !defined(__clang__)"
-    return _either(head, test, [f"return __builtin_ia32_{call};"], by_lanes)
-
-
-def is_extreme(name: str) -> bool:
-    """Return whether a function is a minimum or a maximum."""
-    return name in _EXTREMES
-
-
-def extreme(name: str, tag: str, lanes: int) -> str:
-    """Return the definition of a minimum or maximum of vectors, in which NaN wins.
-
-    >>> print(extreme("maximum", "i32", 8))
-    SL sl_i32_8 sl_maximum_i32_8(sl_i32_8 a, sl_i32_8 b) {
-      return sl_choose_i32_8(b > a, b, a);
-    }
-    """
-    short, op = _EXTREMES[name]
-    kind, choose = f"sl_{tag}_{lanes}", f"sl_choose_{tag}_{lanes}"
-    head = f"SL {kind} sl_{name}_{tag}_{lanes}({kind} a, {kind} b) {{"
-    if "f" not in tag:
-        return "\n".join([head, f"  return {choose}(b {op} a, b, a);", "}"])
-    # Clang warns of a comparison of a name with itself
-    copy = f"{kind} same = b;"
-    other = f"return {choose}((b {op} a) | (b != same), b, a);"
-    size, suffix = _FLOATS.get(tag, (0, ""))
-    if size * lanes not in (16, 32):
-        return "\n".join([head, f"  {copy}", f"  {other}", "}"])
-    wide = size * lanes == 32
-    # the instruction returns its second operand where one of them is NaN
-    best = f"__builtin_ia32_{short}{suffix}{'256' * wide}(b, a)"
-    # GCC makes two instructions of a choice by operators
-    blend = f"__builtin_ia32_blendv{suffix}{'256' * wide}"
-    own = f"return {blend}({best}, b, ({kind})(b != same));"
-    # Clang makes the instructions of the other body
-    test = f"defined({'__AVX__' if wide else '__SSE4_1__'}) && !defined(__clang__)"
-    return _either(head, test, [copy, own], [copy, other])
-
-
-def limit(name: str, lanes: int) -> str:
-    """Return the definition of ``at_most`` or ``at_least``, which keep NaN, of ``lanes`` float32.
-
-    The limit is in all lanes. Another number of lanes than a register has is not one instruction.
-    """
-    short, op = {"at_most": ("min", ">"), "at_least": ("max", "<")}[name]
-    kind = f"sl_f32_{lanes}"
-    head = f"SL {kind} sl_{name}_f32_{lanes}({kind} x, sl_f32 limit) {{"
-    other = f"  return sl_choose_f32_{lanes}(x {op} limit, sl_splat_f32_{lanes}(limit), x);"
-    if lanes not in (4, 8):
-        return "\n".join([head, other, "}"])
-    feature, suffix = ("__SSE2__", "") if lanes == 4 else ("__AVX__", "256")
-    own = f"return __builtin_ia32_{short}ps{suffix}(sl_splat_f32_{lanes}(limit), x);"
-    return _either(head, f"defined({feature}) && !defined(__clang__)", [own], [other.strip()])
 
 
 def in_register(tag: str, lanes: int) -> str:
@@ -124,7 +39,7 @@ def in_register(tag: str, lanes: int) -> str:
       return v;
     }
     """
-    feature = {16: "__SSE2__", 32: "__AVX__"}.get(_FLOATS.get(tag, (0, ""))[0] * lanes)
+    feature = {16: "__SSE2__", 32: "__AVX__"}.get(FLOATS.get(tag, (0, ""))[0] * lanes)
     if feature is None:
         return ""
     kind = f"sl_{tag}_{lanes}"
@@ -177,7 +92,7 @@ def _splat(tag: str, lanes: int, feature: str, own: list[str]) -> str:
     """Return the definition of a splat, which GCC compiles as ``own`` with a feature of x86."""
     head = f"SL sl_{tag}_{lanes} sl_splat_{tag}_{lanes}(sl_{tag} x) {{"
     test = f"defined({feature}) && !defined(__clang__)"
-    return _either(head, test, own, [f"return x - (sl_{tag}_{lanes}){{0}};"])
+    return either(head, test, own, [f"return x - (sl_{tag}_{lanes}){{0}};"])
 
 
 def masked_access(how: str, tag: str, element: str, lanes: int, whole: str) -> tuple[str, str]:
@@ -209,7 +124,7 @@ def masked_access(how: str, tag: str, element: str, lanes: int, whole: str) -> t
     head = f"{heads[0]}{mask} m) {{"
     if size * lanes in (16, 32):
         if how == "vload_masked":
-            where = _either(head, f"defined({feature})", [own], lane)
+            where = either(head, f"defined({feature})", [own], lane)
         else:
             # AMD's instruction takes longer than moves of the lanes of a mask that is known
             test = f"#if defined({feature})\n  if (!__builtin_constant_p(m[0])) {{"
@@ -287,10 +202,10 @@ def _by_shuffles(head: str, own: list[str], by_lanes: list[str]) -> str:
     """Return a function that shuffles, but by lanes with a GCC before 12, which has no such."""
     if not any("__builtin_shufflevector" in line for line in own):
         return "\n".join([head, *(f"  {line}" for line in own), "}"])
-    return _either(head, "defined(__clang__) || __GNUC__ >= 12", own, by_lanes)
+    return either(head, "defined(__clang__) || __GNUC__ >= 12", own, by_lanes)
 
 
-def _either(head: str, test: str, own: list[str], others: list[str]) -> str:
+def either(head: str, test: str, own: list[str], others: list[str]) -> str:
     """Return a function with a body for where a test of the preprocessor holds, and another."""
     bodies = (f"#if {test}", *(f"  {x}" for x in own), "#else", *(f"  {x}" for x in others))
     return "\n".join([head, *bodies, "#endif", "}"])

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from schedlang.codegen.c_lanes import limit
+from schedlang.codegen.c_arithmetic import limit
 from schedlang.expr.operators import OPERATORS
 from schedlang.expr.printer import paren
 

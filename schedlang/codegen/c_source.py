@@ -13,6 +13,7 @@ from schedlang.codegen.c_streams import streams_together
 from schedlang.codegen.c_values import TAGS, ValuePrinter, first_mask, memory, short
 from schedlang.codegen.listing import Line, Listing, join_parts, plain
 from schedlang.compute.extern_op import ExternFunction
+from schedlang.expr.dtypes import register_dtype
 from schedlang.machine import nodes as m
 from schedlang.machine.nest import MachineNest
 from schedlang.machine.nodes import Array, Body, Function, Num, Reg, Stmt
@@ -272,7 +273,7 @@ class Printer(ValuePrinter):
         return text
 
     def _store(self, stmt: m.Store) -> str:
-        value, lanes, name = self.text(stmt.value), stmt.value.type.lanes, stmt.array.name
+        value, lanes, name = self.text(_stored(stmt)), stmt.value.type.lanes, stmt.array.name
         if not lanes:
             put = short(stmt.array.dtype)
             return f"{name}[{self.text(stmt.at)}] = {f'{put}_put({value})' if put else value}"
@@ -288,6 +289,14 @@ class Printer(ValuePrinter):
         if stmt.mask is not None:
             args.append(self.text(stmt.mask))
         return f"{self.memory_function(stmt.how, stmt)}({', '.join(args)})"
+
+
+def _stored(stmt: m.Store) -> m.Value:
+    """Return the value of a store, without a cast to the float16 that the store rounds to."""
+    value, dtype = stmt.value, stmt.array.dtype
+    if not isinstance(value, m.Cast) or dtype != "float16" or value.type.dtype != dtype:
+        return value
+    return value.a if register_dtype(value.a.type.dtype) == "float32" else value
 
 
 def _is_short(loop: m.For) -> bool:

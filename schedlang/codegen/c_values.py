@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from schedlang.codegen.c_arithmetic import extreme, instruction, is_extreme, magnitude
+from schedlang.codegen.c_halves import half_cast, half_moves, has_halves
 from schedlang.codegen.c_headers import has_function, instruction_function, library_function
 from schedlang.codegen.c_lanes import (
     columns_load,
-    extreme,
     first_access,
     first_name,
-    instruction,
-    is_extreme,
     is_shuffled,
     masked_access,
     strided_load,
@@ -100,6 +99,11 @@ class ValuePrinter:
         self.type(type_)
         moved = f"{kind}, {memory(dtype)}, {type_.lanes}"
         move = f"SL_ROUND({moved}, {get}, {put})" if rounded else f"SL_MOVE({moved})"
+        if kind == "bf16":
+            self.type(Type("uint32", type_.lanes))
+            move = f"SL_BFLOAT({type_.lanes})"
+        elif kind == "f16" and has_halves(type_.lanes):
+            move = half_moves(type_.lanes)
         self.definitions[move] = None
         every = f"({kind}, {memory(dtype)}, {type_.lanes}, {get}, {put})"
         if how in ("vload_masked", "vstore_masked"):
@@ -287,7 +291,17 @@ class ValuePrinter:
         kinds = TAGS[dtype], TAGS[source]
         self.type(value.a.type)
         self.type(value.type)
-        if how == f"(sl_{kinds[0]})" or (kinds[0] == "i32" and source in _WIDE_FLOATS):
+        is_single = register_dtype(source) == "float32"
+        if is_single and dtype == "bfloat16":
+            self.type(Type("uint32", lanes))
+            self.definitions[f"SL_BFLOAT_OF({kinds[1]}, {lanes})"] = None
+        elif is_single and dtype == "float16" and has_halves(lanes):
+            self.definitions[half_cast(kinds[1], lanes)] = None
+        elif itemsize(source) < min(4, itemsize(dtype)) and dtype not in SHORT_FLOATS:
+            self.type(Type("int32", lanes))
+            how = "SL_WIDEN_TO_FLOAT" if is_float(dtype) else "SL_WIDEN"
+            self.definitions[f"{how}({kinds[0]}, {kinds[1]}, {lanes})"] = None
+        elif how == f"(sl_{kinds[0]})" or (kinds[0] == "i32" and source in _WIDE_FLOATS):
             self.definitions[f"SL_CONVERT({kinds[0]}, {kinds[1]}, {lanes})"] = None
         elif is_integer(dtype) and itemsize(dtype) < 4 and source in _WIDE_FLOATS:
             self.type(Type("int32", lanes))
@@ -321,8 +335,10 @@ class ValuePrinter:
 
     def _function_name(self, name: str, type_: Type, args: tuple[Value, ...]) -> str:
         """Return the name of a function of the helpers; one over vectors is made here."""
-        lanes, kind = type_.lanes, TAGS[args[-1].type.dtype]
-        scalar = TAGS[register_dtype(args[-1].type.dtype)]
+        # float16 and bfloat16 are held as float32
+        type_ = Type(register_dtype(type_.dtype), type_.lanes)
+        kind = scalar = TAGS[register_dtype(args[-1].type.dtype)]
+        lanes = type_.lanes
         intrinsic = INTRINSICS.get(name)
         if intrinsic is not None and intrinsic.library and not has_function(name):
             text = library_function(name, intrinsic.library, intrinsic.arity, scalar)
@@ -334,26 +350,28 @@ class ValuePrinter:
         if name == "select":
             self.vector("SL_CHOOSE", type_, kind, TAGS[self.mask(type_)])
             self.vector("SL_SELECT", type_, kind)
-        elif scalar == "f32" and has_vector_form(name):
+        elif kind == "f32" and has_vector_form(name):
             self.type(Type("float32", lanes))
             self.definitions.update(dict.fromkeys(vector_functions(name, lanes)))
-            kind = scalar
         elif text := instruction(name, kind, lanes):
             self.type(type_)
             self.definitions[text] = None
-        elif name == "rsqrt" and kind == scalar:
+        elif name == "rsqrt":
             self._function_name("sqrt", type_, args)
             self.vector("SL_RSQRT", type_, kind)
         elif is_extreme(name) and kind != "b8":
             # lane by lane, GCC makes branches of it
             self.vector("SL_CHOOSE", type_, kind, TAGS[self.mask(type_)])
             self.definitions[extreme(name, kind, lanes)] = None
-        elif name == "absolute" and kind[0] in "fi":
-            self.vector("SL_ABSOLUTE" if kind[0] == "f" else "SL_MAGNITUDE", type_, kind)
+        elif name == "absolute" and kind[0] == "f":
+            self.vector("SL_ABSOLUTE", type_, kind)
+        elif name == "absolute" and kind[0] == "i":
+            self.type(type_)
+            self.definitions[magnitude(kind, lanes)] = None
         elif name == "copysign":
             self.vector("SL_COPYSIGN", type_, kind)
         elif len(args) == 1:
-            self.type(args[0].type)
+            self.type(Type(register_dtype(args[0].type.dtype), lanes))
             differs = intrinsic is not None and intrinsic.rule in _OTHER_RESULT
             result = TAGS[type_.dtype] if differs else kind
             self.vector("SL_MAP1", type_, name, result, kind, scalar)

@@ -36,6 +36,18 @@
   SL void sl_vstore_##T##_##N(M *a, sl_##T##_##N v) {                                             \
     for (int l = 0; l < N; l++) a[l] = PUT(v[l]);                                                 \
   }
+#define SL_BFLOAT(N)                                                                              \
+  typedef uint16_t sl_bf16_##N##_placed                                                           \
+      __attribute__((vector_size(2 * N), aligned(2), may_alias));                                 \
+  SL sl_bf16_##N sl_vload_bf16_##N(const uint16_t *a) {                                           \
+    sl_bf16_##N##_placed bits = *(const sl_bf16_##N##_placed *)a;                                 \
+    SL_HELD(bits);                                                                                \
+    return (sl_bf16_##N)(__builtin_convertvector(bits, sl_u32_##N) << 16);                        \
+  }                                                                                               \
+  SL void sl_vstore_bf16_##N(uint16_t *a, sl_bf16_##N v) {                                        \
+    *(sl_bf16_##N##_placed *)a =                                                                  \
+        __builtin_convertvector((sl_u32_##N)v >> 16, sl_bf16_##N##_placed);                       \
+  }
 #define SL_VLOAD_MASKED(T, M, N, GET, PUT)                                                        \
   SL sl_##T##_##N sl_vload_masked_##T##_##N(const M *a, sl_b8_##N m) {                            \
     sl_##T##_##N v;                                                                               \
@@ -160,11 +172,6 @@
     __typeof__(a == a) sign = (__typeof__(a == a))(-(sl_##T##_##N){0});                           \
     return (sl_##T##_##N)((__typeof__(sign))a & ~sign);                                           \
   }
-#define SL_MAGNITUDE(T, N)                                                                        \
-  SL sl_##T##_##N sl_absolute_##T##_##N(sl_##T##_##N a) {                                         \
-    sl_##T##_##N negative = (sl_##T##_##N)(a < 0);                                                \
-    return (a ^ negative) - negative;                                                             \
-  }
 #define SL_RSQRT(T, N)                                                                            \
   SL sl_##T##_##N sl_rsqrt_##T##_##N(sl_##T##_##N a) { return (sl_##T)1 / sl_sqrt_##T##_##N(a); }
 #define SL_COPYSIGN(T, N)                                                                         \
@@ -184,6 +191,16 @@
   SL sl_##TO##_##N sl_##TO##_of_##FROM##_##N(sl_##FROM##_##N a) {                                 \
     return __builtin_convertvector(a, sl_##TO##_##N);                                             \
   }
+#define SL_WIDEN(TO, FROM, N)                                                                     \
+  SL sl_##TO##_##N sl_##TO##_of_##FROM##_##N(sl_##FROM##_##N a) {                                 \
+    SL_HELD(a);                                                                                   \
+    return __builtin_convertvector(a, sl_##TO##_##N);                                             \
+  }
+#define SL_WIDEN_TO_FLOAT(TO, FROM, N)                                                            \
+  SL sl_##TO##_##N sl_##TO##_of_##FROM##_##N(sl_##FROM##_##N a) {                                 \
+    SL_HELD(a);                                                                                   \
+    return __builtin_convertvector(__builtin_convertvector(a, sl_i32_##N), sl_##TO##_##N);        \
+  }
 #define SL_NARROW2(TO, FROM, N)                                                                   \
   SL sl_##TO##_##N sl_##TO##_of_##FROM##_##N(sl_##FROM##_##N a) {                                 \
     return __builtin_convertvector(__builtin_convertvector(a, sl_i32_##N), sl_##TO##_##N);        \
@@ -192,6 +209,12 @@
   SL sl_##TO##_##N sl_##TO##_of_##FROM##_##N(sl_##FROM##_##N a) {                                 \
     sl_i32_##N whole = __builtin_convertvector(a, sl_i32_##N);                                    \
     return __builtin_convertvector(__builtin_convertvector(whole, sl_i16_##N), sl_##TO##_##N);    \
+  }
+#define SL_BFLOAT_OF(FROM, N)                                                                     \
+  SL sl_bf16_##N sl_bf16_of_##FROM##_##N(sl_##FROM##_##N a) {                                     \
+    sl_u32_##N bits = (sl_u32_##N)a, same = (sl_u32_##N)(a == a);                                 \
+    sl_u32_##N near = bits + 0x7fff + (bits >> 16 & 1);                                           \
+    return (sl_bf16_##N)(((near & same) | ((bits | 0x400000) & ~same)) & 0xffff0000);             \
   }
 #define SL_CAST(TO, FROM, N, HOW)                                                                 \
   SL sl_##TO##_##N sl_##TO##_of_##FROM##_##N(sl_##FROM##_##N a) {                                 \
