@@ -474,3 +474,20 @@ def test_casts_of_small_integers_to_wider_types(lanes: int) -> None:
         )
         for to, values in zip(kinds, sl.build(in_lanes(B[0], lanes), [A, *B], target="c")(a)):
             np.testing.assert_array_equal(values, a.astype(to), err_msg=f"{source} {to}")
+
+
+@needs_compiler
+def test_prefetches_with_quotients_are_written_out() -> None:
+    W = sl.placeholder((6, 5, 3, 256), name="W")
+    r, q = sl.reduce_axis(6, name="r"), sl.reduce_axis(5, name="q")
+    C = sl.compute((3, 256), lambda i, j: sl.sum(W[r, q, i, j], axis=[r, q]), name="C")
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    both = s[C].fuse(r, q)
+    s[C].reorder(both, i, j)
+    s[C].vectorize(s[C].split(j, factor=8)[1])
+    s[C].prefetch(W, both, 1)
+    f = sl.build(s, target="c")
+    assert re.search(r"#pragma GCC unroll 3\n *for .*W_row.*\n *__builtin_prefetch", f.source)
+    w = np.random.default_rng(8).random((6, 5, 3, 256), "float32")
+    np.testing.assert_allclose(f(w), w.sum((0, 1)), rtol=1e-5)

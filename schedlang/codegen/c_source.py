@@ -22,6 +22,8 @@ from schedlang.machine.walks import arrays, is_endless, operations, parts, value
 INDENT = "    "
 # vectors of sums that leave half of 16 registers to other values
 MANY_SUMS = 8
+# prefetches that are written out side by side
+MOST_PREFETCHES = 64
 # GCC writes out so many iterations
 FEW_ITERATIONS = 8
 # names that a C file cannot give to its variables
@@ -197,10 +199,13 @@ class Printer(ValuePrinter):
     def pragmas(self, loop: m.For) -> list[str]:
         """Return the pragmas of a loop: it starts threads, or GCC is to take iterations together.
 
-        GCC leaves a loop of sums as it is. Four iterations at once have fewer instructions.
+        GCC leaves a loop of sums as it is. Four iterations at once have fewer instructions. Those
+        of a loop that prefetches share most of the quotients of its indices.
         """
         if loop.parallel:
             return ["#pragma omp parallel for"]
+        if 1 < (count := _prefetches(loop)) <= MOST_PREFETCHES:
+            return [f"#pragma GCC unroll {count}"]
         is_unrolled = self.has_many_sums(loop) and not _is_short(loop)
         return ["#pragma GCC unroll 4"] if is_unrolled else []
 
@@ -299,12 +304,26 @@ def _stored(stmt: m.Store) -> m.Value:
     return value.a if register_dtype(value.a.type.dtype) == "float32" else value
 
 
-def _is_short(loop: m.For) -> bool:
-    """Return whether a loop has few iterations, as far as that is known."""
+def _iterations(loop: m.For) -> int | None:
+    """Return how many iterations a loop has, if that is known."""
     start, stop = loop.start, loop.stop
     if not isinstance(start, Num) or not isinstance(stop, Num):
-        return False
-    return int(stop.value - start.value) <= FEW_ITERATIONS * loop.step
+        return None
+    return max(-(int(start.value - stop.value) // loop.step), 0)
+
+
+def _is_short(loop: m.For) -> bool:
+    """Return whether a loop has few iterations, as far as that is known."""
+    count = _iterations(loop)
+    return count is not None and count <= FEW_ITERATIONS
+
+
+def _prefetches(loop: m.For) -> int:
+    """Return the iterations of a loop that only divides and prefetches, or else 0."""
+    kinds = {type(stmt) for stmt in loop.body}
+    inside = (v for stmt in loop.body for root in values(stmt) for v in parts(root))
+    divides = any(isinstance(v, m.Op) and v.op in ("//", "%") for v in inside)
+    return (_iterations(loop) or 0) if m.Prefetch in kinds <= {m.Prefetch, m.Let} and divides else 0
 
 
 def _first_lanes(body: Body) -> dict[str, int]:
