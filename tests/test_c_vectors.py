@@ -491,3 +491,27 @@ def test_prefetches_with_quotients_are_written_out() -> None:
     assert re.search(r"#pragma GCC unroll 3\n *for .*W_row.*\n *__builtin_prefetch", f.source)
     w = np.random.default_rng(8).random((6, 5, 3, 256), "float32")
     np.testing.assert_allclose(f(w), w.sum((0, 1)), rtol=1e-5)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("length", "first"), [(108, "0 8 16 24 32 40 48 56 0 8"), (90, "0 8 16 24 32 40 48 56 64 72")]
+)
+def test_terms_of_sums_that_the_registers_cannot_hold(length: int, first: str) -> None:
+    A, W = sl.placeholder((5, length + 2), name="A"), sl.placeholder((3,), name="W")
+    u = sl.reduce_axis(3, name="u")
+    Z = sl.compute((5, length), lambda c, p: sl.sum(A[c, p + u] * W[u], axis=u), name="Z")
+    B = sl.compute((5, length), lambda c, p: Z[c, p] + 1, name="B")
+    s = sl.schedule(B)
+    s[Z].compute_at(s[B], B.op.axis[0])
+    s[Z].set_scope("local")
+    outer, inner = s[Z].split(Z.op.axis[1], factor=8)
+    s[Z].reorder(u, outer, inner)
+    s[Z].unroll(u), s[Z].unroll(outer), s[Z].vectorize(inner)
+    s[B].vectorize(B.op.axis[1])
+    f = sl.build(s, [A, W, B], target=sl.Target("c", vector_bytes=32))
+    places = re.findall(r"sl_vstore\w*\(Z \+ (\d+),", f.source)
+    assert " ".join(places).startswith(first)
+    a, w = (np.random.default_rng(9).random(shape, "float32") for shape in ((5, length + 2), 3))
+    want = sum(a[:, k : k + length] * w[k] for k in range(3)) + 1
+    np.testing.assert_allclose(f(a, w), want, rtol=1e-5)

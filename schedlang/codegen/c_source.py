@@ -10,6 +10,7 @@ from schedlang.codegen.c_externs import CExterns, c_externs
 from schedlang.codegen.c_lanes import in_register
 from schedlang.codegen.c_masks import first_lanes
 from schedlang.codegen.c_streams import streams_together
+from schedlang.codegen.c_sums import sums_together
 from schedlang.codegen.c_values import TAGS, ValuePrinter, first_mask, memory, short
 from schedlang.codegen.listing import Line, Listing, join_parts, plain
 from schedlang.compute.extern_op import ExternFunction
@@ -144,7 +145,7 @@ class Printer(ValuePrinter):
     def body(self, body: Body, depth: int, known: set[str]) -> list[Line]:
         inside = set(known)
         lines: list[Line] = []
-        body = streams_together(body)
+        body = sums_together(streams_together(body))
         for position, stmt in enumerate(body):
             if isinstance(stmt, (m.Alloc, m.View)):
                 if stmt.array.name in inside:
