@@ -512,6 +512,9 @@ def test_terms_of_sums_that_the_registers_cannot_hold(length: int, first: str) -
     f = sl.build(s, [A, W, B], target=sl.Target("c", vector_bytes=32))
     places = re.findall(r"sl_vstore\w*\(Z \+ (\d+),", f.source)
     assert " ".join(places).startswith(first)
+    # the last vector is moved whole
+    assert f"float Z[{-(-length // 8) * 8}]" in f.source
+    assert f"sl_vload_whole_{length % 8}_f32_8(Z + {length // 8 * 8})" in f.source
     a, w = (np.random.default_rng(9).random(shape, "float32") for shape in ((5, length + 2), 3))
     want = sum(a[:, k : k + length] * w[k] for k in range(3)) + 1
     np.testing.assert_allclose(f(a, w), want, rtol=1e-5)

@@ -172,6 +172,27 @@ def first_access(how: str, tag: str, element: str, lanes: int, count: int) -> st
     return _by_shuffles(head, own, [f"{each} a[l] = v[l];"])
 
 
+def whole_load(tag: str, element: str, lanes: int, count: int) -> str:
+    """Return the definition of a load of the ``count`` first lanes, which reads all of them.
+
+    >>> print(whole_load("f32", "float", 4, 3))
+    SL sl_f32_4 sl_vload_whole_3_f32_4(const float *a) {
+    #if defined(__clang__) || __GNUC__ >= 12
+      return __builtin_shufflevector(sl_vload_f32_4(a), (sl_f32_4){0}, 0, 1, 2, 4);
+    #else
+      sl_f32_4 v = {0};
+      for (int l = 0; l < 3; l++) v[l] = a[l];
+      return v;
+    #endif
+    }
+    """
+    kind, order = f"sl_{tag}_{lanes}", [*range(count), *range(lanes, 2 * lanes - count)]
+    own = f"return {_shuffled(f'sl_vload_{tag}_{lanes}(a)', f'({kind}){{0}}', order)};"
+    head = f"SL {kind} sl_vload_whole_{count}_{tag}_{lanes}(const {element} *a) {{"
+    each = f"for (int l = 0; l < {count}; l++) v[l] = a[l];"
+    return _by_shuffles(head, [own], [f"{kind} v = {{0}};", each, "return v;"])
+
+
 def first_name(how: str, count: int) -> str:
     """Return what a load or store of the ``count`` first lanes is called, before the type."""
     return f"{how.removesuffix('_masked')}_first_{count}"

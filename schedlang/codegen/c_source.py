@@ -11,7 +11,7 @@ from schedlang.codegen.c_lanes import in_register
 from schedlang.codegen.c_masks import first_lanes
 from schedlang.codegen.c_streams import streams_together
 from schedlang.codegen.c_sums import sums_together
-from schedlang.codegen.c_values import TAGS, ValuePrinter, first_mask, memory, short
+from schedlang.codegen.c_values import TAGS, Size, ValuePrinter, first_mask, memory, short
 from schedlang.codegen.listing import Line, Listing, join_parts, plain
 from schedlang.compute.extern_op import ExternFunction
 from schedlang.expr.dtypes import register_dtype
@@ -114,6 +114,7 @@ class Printer(ValuePrinter):
             for a in s.args
         }
         self.first = _first_lanes(function.body)
+        self.sizes = _sizes(function.body, self.first)
         self.uses = _uses(function.body)
         self.factors = _factors(function.body)
         self.read = _read(function.body)
@@ -223,6 +224,8 @@ class Printer(ValuePrinter):
         if isinstance(stmt, m.Alloc):
             name, kind, count = stmt.array.name, memory(stmt.array.dtype), self.text(stmt.count)
             if stmt.place == "stack":
+                size = self.sizes.get(name)
+                count = str(size.rounded) if size else count
                 # compilers warn of an array that statements only fill
                 unread = "" if name in self.read else ", unused"
                 return f"{kind} {name}[{count}] __attribute__((aligned(64){unread}))"
@@ -333,6 +336,29 @@ def _first_lanes(body: Body) -> dict[str, int]:
     times = Counter(stmt.reg.name for stmt in lets)
     counts = {s.reg.name: first_lanes(s.value) for s in lets if times[s.reg.name] == 1}
     return {name: count for name, count in counts.items() if count}
+
+
+def _sizes(body: Body, first: Mapping[str, int]) -> dict[str, Size]:
+    """Return the sizes of the arrays of the stack that are known.
+
+    They are rounded up where a store of first lanes ends with the array.
+    """
+    inside = [stmt for stmt, _ in walk(body)]
+    allocated = [s for s in inside if isinstance(s, m.Alloc)]
+    times = Counter(s.array.name for s in allocated)
+    sizes = {
+        s.array.name: Size(int(s.count.value), int(s.count.value))
+        for s in allocated
+        if s.place == "stack" and isinstance(s.count, Num) and times[s.array.name] == 1
+    }
+    for stmt in inside:
+        if not isinstance(stmt, m.Store) or stmt.array.name not in sizes:
+            continue
+        count, size = first.get(first_mask(stmt), 0), sizes[stmt.array.name]
+        if count and isinstance(stmt.at, Num) and stmt.at.value + count == size.elements:
+            end = int(stmt.at.value) + stmt.value.type.lanes
+            sizes[stmt.array.name] = size._replace(rounded=max(size.rounded, end))
+    return sizes
 
 
 def _uses(body: Body) -> Counter[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from schedlang.codegen.c_arithmetic import extreme, instruction, is_extreme, magnitude
 from schedlang.codegen.c_halves import half_cast, half_moves, has_halves
@@ -16,6 +16,7 @@ from schedlang.codegen.c_lanes import (
     masked_access,
     strided_load,
     strided_name,
+    whole_load,
     with_shared_splats,
 )
 from schedlang.codegen.c_masks import first_lanes, lanes_that_hold
@@ -52,15 +53,24 @@ _OTHER_RESULT = ("test", "count", "saturated", "bits")
 Printed = tuple[str, int]
 
 
+class Size(NamedTuple):
+    """The elements of an array of the stack, and their number after it is rounded up."""
+
+    elements: int
+    rounded: int
+
+
 class ValuePrinter:
     """Printer of values; ``definitions`` are of the types and functions of vectors that they use.
 
     ``first`` are the registers that are masks of a known number of first lanes, and that number.
+    ``sizes`` has the sizes of arrays of the stack, by their names.
     """
 
     def __init__(self) -> None:
         self.definitions: dict[str, None] = {}
         self.first: Mapping[str, int] = {}
+        self.sizes: Mapping[str, Size] = {}
 
     def helpers(self) -> list[str]:
         """Return the definitions, where narrow splats are parts of the widest one."""
@@ -132,6 +142,8 @@ class ValuePrinter:
         if not count:
             return ""
         kind, element, lanes = TAGS[dtype], memory(dtype), mask.type.lanes
+        if whole := self._whole(access, count, kind, lanes):
+            return whole
         size = lanes
         while size > 1:
             self.type(Type(dtype, size))
@@ -139,6 +151,19 @@ class ValuePrinter:
             size //= 2
         self.definitions[first_access(access.how, kind, element, lanes, count)] = None
         return f"sl_{first_name(access.how, count)}_{kind}_{lanes}"
+
+    def _whole(self, access: m.Load | m.Store, count: int, kind: str, lanes: int) -> str:
+        """Return the function that moves all lanes of such an access, if the array has room."""
+        size, at = self.sizes.get(access.array.name), access.at
+        if size is None or not isinstance(at, Num) or at.value + lanes > size.rounded:
+            return ""
+        self.type(Type(access.array.dtype, lanes))
+        self.definitions[f"SL_MOVE({kind}, {memory(access.array.dtype)}, {lanes})"] = None
+        if isinstance(access, m.Store):
+            return f"sl_vstore_{kind}_{lanes}" if at.value + count == size.elements else ""
+        text = whole_load(kind, memory(access.array.dtype), lanes, count)
+        self.definitions[text] = None
+        return f"sl_vload_whole_{count}_{kind}_{lanes}"
 
     def strided_function(self, access: m.Load) -> str:
         """Return the name of a load of elements a small step apart, by shuffles."""
