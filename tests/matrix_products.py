@@ -9,8 +9,10 @@ import ml_dtypes
 import numpy as np
 
 import schedlang as sl
+from schedlang.language.calls import call
+from tests.special_values import nearest_tf32
 
-NAMES = ("mma_f16", "mma_bf16", "mma_tf32", "mma_s8", "mma_u8")
+NAMES = ("mma_f16", "mma_bf16", "mma_tf32", "mma_rounded_tf32", "mma_s8", "mma_u8")
 
 
 def product(
@@ -37,8 +39,10 @@ def product(
     r = sl.reduce_axis(k, name="k")
 
     def element(i: Any, j: Any) -> Any:
-        right = B[j, r] if transposed else B[r, j]
-        return sl.sum(A[i, r].astype(result) * right.astype(result), axis=r)
+        left, right = A[i, r].astype(result), (B[j, r] if transposed else B[r, j]).astype(result)
+        if name == "mma_rounded_tf32":
+            left, right = call("tf32", left), call("tf32", right)
+        return sl.sum(left * right, axis=r)
 
     C = sl.compute((m, n), element, name="C")
     s = sl.schedule(C)
@@ -99,6 +103,7 @@ def operands(args: list[sl.Tensor], transposed: bool = False) -> tuple[Any, Any,
             kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
             arrays.append(random.standard_normal(shape).astype(kind))
     wide = "int64" if "int" in dtype else "float64"
-    left, right = (x.astype(wide) for x in arrays)
+    rounded = "tf32" in str(args[2].op.body)
+    left, right = ((nearest_tf32(x) if rounded else x).astype(wide) for x in arrays)
     right = right.T if transposed else right
     return arrays[0], arrays[1], left @ right, np.abs(left) @ np.abs(right)

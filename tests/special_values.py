@@ -138,6 +138,19 @@ def bits_of(dtype: str) -> Value:
     return bits
 
 
+def nearest_tf32(x: np.ndarray) -> np.ndarray:
+    """Return float32 rounded to 11 bits of mantissa, ties away from 0, by float64."""
+    if x.dtype != np.float32:
+        raise TypeError("another dtype")
+    with np.errstate(over="ignore"):
+        _, exponent = np.frexp(np.where(np.isfinite(x), x, 1).astype("float64"))
+        # the least exponent is that of the denormals
+        unit = np.ldexp(1.0, np.maximum(exponent, -125) - 11)
+        scaled = np.abs(x.astype("float64")) / unit
+        rounded = np.copysign(np.floor(scaled + 0.5) * unit, x)
+        return np.where(np.isfinite(x), rounded, x).astype("float32")
+
+
 def only(kinds: str, f: Value) -> Value:
     """Return ``f`` for arrays of these kinds alone."""
 
@@ -219,6 +232,7 @@ def _functions() -> Iterator[Operation]:
     for t in ("int32", "int64", "float32", "float64"):
         name = f"bits_{t}"
         yield Operation(name, lambda x, n=name: call(n, x), bits_of(t), 1, (name,))
+    yield Operation("tf32", lambda x: call("tf32", x), nearest_tf32, 1, ("tf32",))
     for t in INTEGERS:
         ours = lambda x, t=t: sl.saturating_cast(x, t)  # noqa: E731
         names = (f"saturated_{t}", "sl.saturating_cast")

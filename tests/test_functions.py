@@ -114,6 +114,8 @@ def is_in_c(row: Function) -> bool:
         return f"SL_BITS({TAGS[dtype]}, " in header("c_helpers.h")
     if row.rule == "saturated":
         return f"SL_SATURATED({dtype}, " in header("c_helpers.h")
+    if row.rule == "single":
+        return f" sl_{row.called}_f32(" in header("c_helpers.h")
     return bool(row.library) or has_function(row.called)
 
 

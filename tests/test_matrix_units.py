@@ -25,7 +25,8 @@ from tests.marks import compiles, slow_but
 from tests.matrix_products import NAMES, operands, product
 
 # terms that one instruction adds to each element
-STEPS = {"mma_f16": 16, "mma_bf16": 16, "mma_tf32": 8, "mma_s8": 32, "mma_u8": 32}
+STEPS = {"mma_f16": 16, "mma_bf16": 16, "mma_tf32": 8, "mma_rounded_tf32": 8, "mma_s8": 32,
+         "mma_u8": 32}  # fmt: skip
 
 
 def agree(result: np.ndarray, args: list[sl.Tensor], transposed: bool = False) -> None:
@@ -123,7 +124,8 @@ def test_shared_tiles_that_are_filled_ahead(ahead: str) -> None:
 
 
 UNITS = {"mma_f16": "HMMA.16816.F32", "mma_bf16": "HMMA.16816.F32.BF16",
-         "mma_tf32": "HMMA.1688.F32.TF32", "mma_s8": "IMMA.16832.S8.S8",
+         "mma_tf32": "HMMA.1688.F32.TF32", "mma_rounded_tf32": "HMMA.1688.F32.TF32",
+         "mma_s8": "IMMA.16832.S8.S8",
          "mma_u8": "IMMA.16832.U8.U8"}  # fmt: skip
 
 

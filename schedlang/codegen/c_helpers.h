@@ -254,6 +254,14 @@ SL_FLOAT(f32, f) SL_LIBM_ALL(f32, f) SL_FLOAT(f64, ) SL_LIBM_ALL(f64, )
 #define SL_BITS(TO, FROM) \
   SL sl_##TO sl_bits_##TO(sl_##FROM a) { sl_##TO r; memcpy(&r, &a, sizeof r); return r; }
 SL_BITS(i32, f32) SL_BITS(i64, f64) SL_BITS(f32, i32) SL_BITS(f64, i64)
+SL sl_f32 sl_tf32_f32(sl_f32 a) {
+  uint32_t bits;
+  memcpy(&bits, &a, sizeof bits);
+  bits = (bits + 0x1000) & 0xffffe000;
+  sl_f32 r;
+  memcpy(&r, &bits, sizeof r);
+  return a != a ? a : r;
+}
 
 /* Stores that bypass the caches, where an array is aligned, and the fence after them. */
 

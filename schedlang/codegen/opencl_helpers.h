@@ -151,6 +151,9 @@ SL_POPCOUNT(u8) SL_POPCOUNT(u16) SL_POPCOUNT(u32) SL_POPCOUNT(u64)
   SL sl_##T sl_power_half_##T(sl_##T a) { return fabs(sqrt(a == -INFINITY ? -a : a)); }           \
   SL sl_##T sl_sigmoid_##T(sl_##T a) { return 1 / (1 + exp(-a)); }
 SL_FLOAT(f32) SL_FLOAT(f64)
+SL sl_f32 sl_tf32_f32(sl_f32 a) {
+  return isnan(a) ? a : as_float((as_uint(a) + 0x1000) & 0xffffe000);
+}
 
 /* Atomic updates: compare and swap until no other work-item came in between. SPACE is where the
    element is, and NEW what becomes of the element a. The element before is returned. */

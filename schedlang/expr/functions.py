@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from schedlang.expr.operators import registrations
-from schedlang.expr.special_values import maximum, minimum, saturate
+from schedlang.expr.special_values import maximum, minimum, saturate, tf32
 
 # the names of saturating casts begin so
 SATURATED = "saturated_"
@@ -37,8 +37,9 @@ class Function:
     ``rule`` says which dtype the result has: ``"float"`` a float dtype, ``"same"`` the dtype of the
     operand, ``"whole"`` as well, and integers are returned as they are, ``"common"`` the promoted
     dtype of two operands, ``"test"`` bool, ``"bits"`` and ``"saturated"`` the dtype in the
-    function's name, ``"count"`` uint8, ``"part"`` the dtype of a part of a complex number. A
-    ``complex`` function takes complex operands, too.
+    function's name, ``"count"`` uint8, ``"part"`` the dtype of a part of a complex number,
+    ``"single"`` float32, of which the operand is. A ``complex`` function takes complex operands,
+    too.
 
     ``returns`` continues the sentence "Return ..." of the user's function ``sl.<name>``. Without
     it, that function is written by hand, or there is none. NumPy's value comes from ``value`` if
@@ -304,6 +305,8 @@ _ROWS = (
       for source, t, scalar in (
           ("float32", "int32", "ir.IntType(32)"), ("float64", "int64", "ir.IntType(64)"),
           ("int32", "float32", "ir.FloatType()"), ("int64", "float64", "ir.DoubleType()"))),
+    # a float32 with the 11 bits of mantissa that the nearest TF32 has, ties away from 0
+    Function("tf32", "single", value=tf32, llvm="bits: nearest_tf32", cheap=True),
     # the nearest integer of a dtype, floats truncated toward zero and NaN as 0
     *(Function(f"{SATURATED}{t}", "saturated", value=partial(saturate, dtype=t), cheap=True,
                llvm=f"saturated: saturating, types.{t}")

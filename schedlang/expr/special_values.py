@@ -49,6 +49,17 @@ def convert_dtype(x: Any, dtype: str) -> Any:
         return array.astype(dtype, copy=False)[()]
 
 
+def tf32(x: Any) -> Any:
+    """Return float32 rounded to the 11 bits of mantissa that TF32 has, ties away from 0.
+
+    >>> tf32(np.array([1 + 2**-11, 1 + 2**-12, -np.inf, np.nan], "float32")).tolist()
+    [1.0009765625, 1.0, -inf, nan]
+    """
+    floats = np.asarray(x, np.float32)
+    bits = (floats.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    return np.where(np.isnan(floats), floats, bits.view(np.float32))[()]
+
+
 def minimum(a: Any, b: Any) -> Any:
     """Return the smaller of ``a`` and ``b``, the first of zeros; NaN if either is NaN.
 

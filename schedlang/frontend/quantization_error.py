@@ -1,4 +1,4 @@
-"""The error of a quantized model against the model in floats, layer by layer."""
+"""The error of a model in fewer bits, layer by layer: of a quantized one against its floats."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from schedlang.frontend.imported import Imported
 from schedlang.markup.columns import align_columns
 from schedlang.markup.text import printable
 from schedlang.networks.entry import network
+from schedlang.networks.model import FULL
 from schedlang.signatures import public
 from schedlang.target import TargetLike
 
@@ -75,12 +76,12 @@ def quantization_error(
                     "Give the model in floats first, and the quantized one that was made of it.",
                 )
             )
-    own, other = _results(floats), _results(quantized)
+    own, other = results_of(floats), results_of(quantized)
     common = [
         layer for layer, tensor in own.items() if layer in other and _alike(tensor, other[layer])
     ]
-    exact = _values(floats, [own[layer] for layer in common], arrays, target)
-    near = _values(quantized, [other[layer] for layer in common], arrays, target)
+    exact = values_of(floats, [own[layer] for layer in common], arrays, target)
+    near = values_of(quantized, [other[layer] for layer in common], arrays, target)
     ratios = [decibels(a, b) for a, b in zip(exact, near)]
     return QuantizationError(dict(zip(common, ratios)), tuple(ratios[len(common) :]))
 
@@ -97,7 +98,7 @@ def decibels(exact: np.ndarray, near: np.ndarray) -> float:
     return 20 * log10(signal / noise) if signal else -inf
 
 
-def _results(model: Imported) -> dict[str, Tensor]:
+def results_of(model: Imported) -> dict[str, Tensor]:
     """Return the last stage of each layer, by the name of the layer."""
     outputs = {*model.outputs}
     results = {}
@@ -112,13 +113,20 @@ def _alike(a: Tensor, b: Tensor) -> bool:
     return dtypes.is_float(a.dtype) and a.dtype == b.dtype and a.shape == b.shape
 
 
-def _values(
-    model: Imported, layers: Sequence[Tensor], arrays: Sequence[Any], target: TargetLike | None
+def values_of(
+    model: Imported,
+    layers: Sequence[Tensor],
+    arrays: Sequence[Any],
+    target: TargetLike | None,
+    precision: str = FULL,
 ) -> list[np.ndarray]:
-    """Return the values of layers and outputs of a model, computed as the model says."""
+    """Return the values of layers and outputs of a model, computed as the model says.
+
+    ``precision`` is the one of the factors of products.
+    """
     tensors = (*layers, *model.outputs)
     whole = Imported(tensors, model.inputs, model.params, model.layers)
-    result = network(whole, target=target, fold=False, winograd=False)(*arrays)
+    result = network(whole, target=target, fold=False, winograd=False, precision=precision)(*arrays)
     return [np.asarray(v) for v in (result if isinstance(result, tuple) else (result,))]
 
 
@@ -130,4 +138,4 @@ def _shown(model: Imported, what: str) -> str:
     return ", ".join(map(declaration, getattr(model, what)))
 
 
-__all__ = ["QuantizationError", "decibels", "quantization_error"]
+__all__ = ["QuantizationError", "decibels", "quantization_error", "results_of", "values_of"]

@@ -6,15 +6,20 @@ Instructions: dp4a" and "Warp Level Matrix Multiply-Accumulate Instructions: mma
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from schedlang.compute.define import compute
 from schedlang.compute.reduce import reduce_axis
 from schedlang.compute.reduce import sum as sum_over
 from schedlang.compute.tensor import placeholder
 from schedlang.expr.dtypes import itemsize
+from schedlang.expr.nodes import Expr
 from schedlang.instructions.declaration import Instruction, instruction
 from schedlang.instructions.emission import Assembly
 from schedlang.instructions.fragments import REGISTER, Digit, Fragment, MatrixLoad, WarpAssembly
 from schedlang.instructions.x86 import dot
+from schedlang.language.calls import call
 
 
 def _bytes(name: str, left: str, right: str) -> Instruction:
@@ -39,18 +44,27 @@ _TYPES = {"float16": "f16", "bfloat16": "bf16", "float32": "tf32", "int8": "s8",
           "uint8": "u8"}  # fmt: skip
 
 
-def _product(name: str, steps: int, dtype: str, total: str, tolerance: float = 0.0) -> Instruction:
+def _product(
+    name: str,
+    steps: int,
+    dtype: str,
+    total: str,
+    tolerance: float = 0.0,
+    factor: Callable[[Expr], Expr] | None = None,
+) -> Instruction:
     """Return the product of 16 x ``steps`` and ``steps`` x 8 elements, which a warp adds to 16 x 8.
 
-    A thread holds adjacent steps in each register. Its lane is ``4*row + pair``.
+    ``factor`` returns what is multiplied for an element, the element itself by default. A thread
+    holds adjacent steps in each register. Its lane is ``4*row + pair``.
     """
     rows, columns, each = 16, 8, REGISTER // itemsize(dtype)
     a = placeholder((rows, steps), dtype, name="a")
     b = placeholder((steps, columns), dtype, name="b")
     q = reduce_axis(steps, name="q")
+    of = factor or (lambda element: element.astype(total))
     c = compute(
         (rows, columns),
-        lambda i, j: sum_over(a[i, q].astype(total) * b[q, j].astype(total), axis=q),
+        lambda i, j: sum_over(of(a[i, q]) * of(b[q, j]), axis=q),
         name="c",
     )
     row, half = Digit("lane", 4, 8, 0, 1), steps // 2
@@ -89,6 +103,10 @@ _TF32 = 2 * 2.0**-11 + 2.0**-22 + 9 * 2.0**-23
 mma_f16 = _product("mma_f16", 16, "float16", "float32", _ANY_ORDER)
 mma_bf16 = _product("mma_bf16", 16, "bfloat16", "float32", _ANY_ORDER)
 mma_tf32 = _product("mma_tf32", 8, "float32", "float32", _TF32)
+# the factors of the declaration are rounded, so that only the sum errs, of 9 terms
+mma_rounded_tf32 = _product(
+    "mma_rounded_tf32", 8, "float32", "float32", 9 * 2.0**-23, partial(call, "tf32")
+)
 mma_s8 = _product("mma_s8", 32, "int8", "int32")
 mma_u8 = _product("mma_u8", 32, "uint8", "int32")
 

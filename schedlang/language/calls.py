@@ -40,6 +40,10 @@ def build_call(fn: str, args: tuple[Expr, ...]) -> Expr:
         if weak or dtype != needed:
             raise ComputeTypeError(f"{fn}({args[0]}): the operand must be {needed}, not {dtype}")
         return Call(fn, args, result)
+    if spec.rule == "single":
+        if dtype != "float32":
+            raise ComputeTypeError(f"{fn}({args[0]}): the operand must be float32, not {dtype}")
+        return Call(fn, (settle(args[0]),), dtype)
     if spec.rule == "saturated":
         return Call(fn, (settle(args[0]),), fn.removeprefix(SATURATED))
     if spec.rule == "count":

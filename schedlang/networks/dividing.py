@@ -12,6 +12,7 @@ from schedlang.networks.looked_up import LookedUp
 from schedlang.networks.model import Model, Options
 from schedlang.networks.padding import without_padding_taps
 from schedlang.networks.partition import Partition, partition
+from schedlang.networks.precision import in_precision
 from schedlang.networks.prepare import Prepared, Weighted, computed_ahead, weighted
 from schedlang.networks.scan_weights import packed_for_scans
 from schedlang.networks.winograd import Convolution, by_rule, forms, with_winograd
@@ -36,16 +37,24 @@ class Divided:
 
 @dataclass(frozen=True, eq=False)
 class Formless:
-    """A model with the layouts of a target, before its convolutions of 3 by 3 have forms."""
+    """A model with the layouts of a target, before its convolutions of 3 by 3 have forms.
+
+    ``layers`` has the layer of each stage.
+    """
 
     model: Model
     options: Options
     target: Target
     network: Weighted
+    layers: Mapping[str, str]
 
 
 def formless(model: Model, options: Options, target: Target) -> Formless:
-    """Return what all forms of a model for ``target`` with ``options`` have in common."""
+    """Return what all forms of a model for ``target`` with ``options`` have in common.
+
+    Raises :class:`~schedlang.errors.NetworkError` for a network without the precision of options.
+    """
+    layers = dict(model.layers)
 
     def rewritten(outputs: tuple[Tensor, ...], weights: Collection[Tensor]) -> tuple[Tensor, ...]:
         if options.fold:
@@ -53,22 +62,25 @@ def formless(model: Model, options: Options, target: Target) -> Formless:
         if options.layouts and target.facts.rewrites_networks:
             outputs = blocked_layouts(outputs, weights, target).outputs
             outputs = packed_for_scans(outputs, weights, target)
+        rounded = in_precision(outputs, options.precision)
+        layers.update((new, layers[old]) for new, old in rounded.sources.items() if old in layers)
+        outputs = rounded.outputs
+        if options.layouts and target.facts.rewrites_networks:
             outputs = in_dot_products(outputs, weights, target)
         return outputs
 
     integers = options.fold and target.facts.rewrites_networks
     network = weighted(model.outputs, model.params, options.fold, integers).rewritten(rewritten)
-    return Formless(model, options, target, network)
+    for quantized in network.sums:
+        if quantized.stage in layers:
+            layers.update(dict.fromkeys(quantized.stages, layers[quantized.stage]))
+    return Formless(model, options, target, network, layers)
 
 
 def in_forms(shared: Formless, form: Callable[[Convolution], int] = by_rule) -> Divided:
     """Return a model with its parts; ``form`` is as :func:`divide_model` takes it."""
-    model, options = shared.model, shared.options
+    options, layers = shared.options, dict(shared.layers)
     chosen: dict[str, int] = {}
-    layers = dict(model.layers)
-    for quantized in shared.network.sums:
-        if quantized.stage in layers:
-            layers.update(dict.fromkeys(quantized.stages, layers[quantized.stage]))
 
     def choose(convolution: Convolution) -> int:
         m = form(convolution)

@@ -14,7 +14,7 @@ from schedlang.markup.progress import Setting, check_setting, working
 from schedlang.networks.cache import is_cached
 from schedlang.networks.compiled import Compiled, key_of, with_parts
 from schedlang.networks.given_model import check_outputs, model_of
-from schedlang.networks.model import Model, Options
+from schedlang.networks.model import FULL, PRECISIONS, Model, Options
 from schedlang.networks.network import Network
 from schedlang.networks.overrides import fuse_groups, named_stages
 from schedlang.networks.plan import Plan
@@ -50,6 +50,7 @@ def network(
     compile: str = "lazy",  # noqa: A002
     progress: Setting = None,
     compiler: str = "",
+    precision: str = FULL,
     **unknown: Unpack[_NoOptions],
 ) -> Network:
     """Return a graph of stages as one module: fused kernels, which one call runs in order.
@@ -88,6 +89,13 @@ def network(
     more than two seconds says so on a terminal and in a notebook, here and in calls, unless
     ``progress=False``.
 
+    ``precision`` is the precision of the factors of products of matrices and of convolutions in
+    float32: ``"float16"``, ``"bfloat16"`` and ``"tf32"`` round them for the matrix units of a GPU,
+    which add in float32. All other stages stay in float32, and so do inputs and outputs. A float16
+    beyond 65504 is infinite, and one below 6.1e-5 loses bits. TF32 and bfloat16 have the range of
+    float32, with 11 and 8 bits of mantissa. :func:`~schedlang.frontend.precision_error` reports the
+    error of each layer.
+
     With ``flush_denormals`` a call on a CPU takes numbers below the smallest normal one (1.2e-38 in
     float32) as 0. A processor needs some 150 cycles for an operation on such a number, and there
     are many behind a sigmoid. ``torch.set_flush_denormal`` has the same effect in PyTorch. When the
@@ -95,10 +103,10 @@ def network(
     :func:`~schedlang.build`.
 
     Raises :class:`~schedlang.errors.NetworkError` for outputs, weights and overrides that do not
-    fit, :class:`~schedlang.errors.CallTypeError` for an unknown option,
-    :class:`~schedlang.errors.BuildError` for an unknown target or compiler or another ``compile``,
-    and, now or at the first call, :class:`~schedlang.errors.TuningError` for a database that cannot
-    be read.
+    fit, and for a precision of a network with scans, :class:`~schedlang.errors.CallTypeError` for
+    an unknown option, :class:`~schedlang.errors.BuildError` for an unknown target, compiler or
+    precision, a target without products of the precision, or another ``compile``, and, now or at
+    the first call, :class:`~schedlang.errors.TuningError` for a database that cannot be read.
 
     >>> import numpy as np, schedlang as sl
     >>> from schedlang import topi
@@ -132,6 +140,7 @@ def network(
         layouts,
         winograd,
         bool(flush_denormals),
+        checked_precision(precision, where),
     )
     arrays = {t: weight_array(t, v, model.outputs, model.layers) for t, v in model.params.items()}
     layers = dict(model.layers)
@@ -161,6 +170,28 @@ def target_of_network(target: TargetLike | None, compiler: str) -> tuple[Target,
             )
         )
     return where, where.facts.compiler_named(compiler)
+
+
+def checked_precision(precision: str, target: Target) -> str:
+    """Return a precision that a network for ``target`` may have.
+
+    Raise :class:`~schedlang.errors.BuildError` for an unknown one, and if the target lacks it.
+    """
+    if precision not in PRECISIONS:
+        known = ", ".join(f'"{name}"' for name in PRECISIONS)
+        raise BuildError(
+            explain(
+                f"sl.network(..., precision={precision!r})",
+                f"there is no such precision{nearest(str(precision), PRECISIONS)}",
+                f"Give one of {known}.",
+            )
+        )
+    if precision != FULL:
+        # it loads the declared instructions
+        from schedlang.networks.precision import check_precision
+
+        check_precision(precision, target)
+    return precision
 
 
 def _is_known(network: Compiled) -> bool:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 # the forms of a convolution of 3 by 3: the sizes of Winograd's tiles, 0 for a direct convolution
 FORMS = (0, 2, 4)
+# the precisions of the factors of products: FULL rounds none
+FULL, TF32 = "float32", "tf32"
+PRECISIONS = (FULL, TF32, "float16", "bfloat16")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +37,7 @@ class Options:
 
     ``cut`` and ``fuse`` are the overrides of the partition. ``fold``, ``layouts`` and ``winograd``
     allow to rewrite the graph. With ``flush_denormals`` a call takes denormal numbers as 0.
+    ``precision`` is the one of the factors of products.
     """
 
     cut: tuple[str, ...] = ()
@@ -42,6 +46,7 @@ class Options:
     layouts: bool = True
     winograd: bool = True
     flush_denormals: bool = True
+    precision: str = FULL
 
     @property
     def choose_forms(self) -> bool:

@@ -12,7 +12,7 @@ from schedlang.compute.tensor import ComputeOp, Tensor
 from schedlang.errors import subscript
 from schedlang.expr.dtypes import itemsize
 from schedlang.expr.lazy import both
-from schedlang.expr.nodes import Axis, Binary, Cast, Const, Expr
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Const, Expr
 from schedlang.expr.visit import axes_in
 from schedlang.index.linear import Lin
 from schedlang.index.simplify import to_lin
@@ -138,15 +138,15 @@ def _longer_operands(
 
 
 def _factors(stage: Stage, body: Expr) -> list[Read]:
-    """Return the elements whose product a body is, each perhaps converted."""
+    """Return the elements whose product a body is, each perhaps converted or rounded."""
     factors: list[Read] = []
     waiting = [body]
     while waiting:
         node = waiting.pop()
         if isinstance(node, Binary) and node.op == "*":
             waiting += (node.b, node.a)
-        elif isinstance(node, Cast):
-            waiting.append(node.a)
+        elif isinstance(node, Cast) or (isinstance(node, Call) and node.fn == "tf32"):
+            waiting += node.children
         elif isinstance(node, Read):
             factors.append(node)
         elif isinstance(node, Const) and not isfinite(abs(node.value)):
