@@ -80,9 +80,16 @@ def outputs() -> list[sl.Tensor]:
         return sl.sum(R8[i, v8].astype("int32") * V8[v8].astype("int32"), axis=v8)
 
     in_rows = sl.compute((64,), row_dot, name="V")
+    H1, H2 = (sl.placeholder((128, 128), "float16", name=n) for n in ("H1", "H2"))
+    h = sl.reduce_axis(128, name="k")
+
+    def half_dot(i: sl.Axis, j: sl.Axis) -> object:
+        return sl.sum(H1[i, h].astype("float32") * H2[h, j].astype("float32"), axis=h)
+
+    halves = sl.compute((128, 128), half_dot, name="U")
     G, g = sl.placeholder((1024, 512), name="G"), sl.reduce_axis(512, name="k")
     gram = sl.compute((1024, 1024), lambda i, j: sl.sum(G[i, g] * G[j, g], axis=g), name="M")
-    others = [integers, in_rows, gram, columns, segments, blocked, counts, rows,
+    others = [halves, integers, in_rows, gram, columns, segments, blocked, counts, rows,
               recurrent(2048)[-1], recurrence()["out"]]  # fmt: skip
     return [*kinds.values(), few, packed, product(512, 512, 512)[-1], product(2560, 2560, 2560)[-1],
             *others]  # fmt: skip

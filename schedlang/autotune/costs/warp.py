@@ -16,6 +16,7 @@ from schedlang.expr.evaluate import evaluate
 from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.counters import BANKS, SECTOR, WARP, WORD
+from schedlang.gpu_lowering.fragment_registers import in_registers
 from schedlang.gpu_lowering.lanes import lane_step, lanes_at_once
 from schedlang.gpu_lowering.program import Launch
 from schedlang.index.linear import to_expr
@@ -87,7 +88,7 @@ class Work:
 def work_of_warp(launch: Launch, nest: Nest, target: Target) -> Work:
     """Return the work of the first warp of a kernel of ``nest``."""
     work, job = Work(), LoopJob(nest, target)
-    body = keep_sums(use_instructions(launch.body, job), job)
+    body = keep_sums(use_instructions(in_registers(launch), job), job)
     _walk(Warp(_lanes(launch)), body, Around(), work)
     return work
 

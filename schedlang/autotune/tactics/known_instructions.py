@@ -8,7 +8,8 @@ from typing import Protocol, TypeVar
 from schedlang.autotune.tactics.access import Access
 from schedlang.autotune.tactics.facts import StageFacts
 from schedlang.compute.read import Read
-from schedlang.expr.nodes import Axis, Binary, Cast
+from schedlang.compute.tensor import ComputeOp
+from schedlang.expr.nodes import Axis, Binary, Call, Cast, Expr
 from schedlang.instructions.box import IN_THE_BOX
 from schedlang.instructions.declaration import MEMORY, Instruction
 from schedlang.instructions.needs import unmet
@@ -45,9 +46,23 @@ def factors(stage: StageFacts) -> list[Access]:
         return []
     if not isinstance(body, Binary) or body.op != "*":
         return []
-    sides = [side.a if isinstance(side, Cast) else side for side in (body.a, body.b)]
+    sides = [
+        side.children[0] if isinstance(side, Cast) or is_rounded(side) else side
+        for side in (body.a, body.b)
+    ]
     tensors = [id(side.tensor) for side in sides if isinstance(side, Read)]
     return [reads[t] for t in tensors] if sorted(tensors) == sorted(reads) else []
+
+
+def is_rounded(value: Expr) -> bool:
+    """Return whether a value is one rounded to TF32."""
+    return isinstance(value, Call) and value.fn == "tf32"
+
+
+def rounds(op: ComputeOp) -> bool:
+    """Return whether the factors of a sum of products are rounded to TF32."""
+    body = op.body[0]
+    return isinstance(body, Binary) and is_rounded(body.a) and is_rounded(body.b)
 
 
 def is_whole_dimension(read: Access, axis: Axis) -> bool:

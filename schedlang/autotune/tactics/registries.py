@@ -23,6 +23,7 @@ from schedlang.autotune.tactics.cuda import (
     elements,
     split_reduction,
     thread_reduction,
+    warp_tile,
 )
 from schedlang.autotune.tactics.cuda import fused_tile as cuda_fused_tile
 from schedlang.autotune.tactics.tactic import Registry
@@ -56,6 +57,7 @@ CUDA = Registry(
         split_reduction.TACTIC,
         elements.TACTIC,
         atomics.TACTIC,
+        warp_tile.TACTIC,
     ),
     cuda_fused_tile.FUSION,
 )
