@@ -78,7 +78,9 @@ class Facts:
     * ``measured_as``: the kind whose measured schedules are also good ones here.
     * ``compared_estimates``: the estimates of its cost model were compared with times on several
       machines.
-    * ``rewrites_networks``: a network's layouts and forms of convolutions are chosen for it.
+    * ``rewrites_networks``: a network's layouts are chosen for it, and its integers kept.
+    * ``winograd``: the forms of its convolutions of 3 by 3 are chosen by a measured ``"rule"`` and
+      by times, or by ``"times"`` alone; "" if all are direct.
     """
 
     name: str
@@ -116,6 +118,7 @@ class Facts:
     measured_as: str = "cpu"
     compared_estimates: bool = True
     rewrites_networks: bool = True
+    winograd: Literal["rule", "times", ""] = "rule"
 
     @property
     def host_arrays(self) -> bool:
@@ -184,6 +187,7 @@ def _gpu(
         measured_as="cuda",
         compared_estimates=False,
         rewrites_networks=False,
+        winograd="times",
     )
 
 

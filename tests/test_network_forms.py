@@ -12,7 +12,9 @@ import pytest
 
 import schedlang as sl
 from schedlang import topi
+from schedlang.autotune.at_once.plain import plain_schedule
 from schedlang.autotune.database import Database
+from schedlang.autotune.model.problems import problem_of
 from schedlang.autotune.record import Trial, Where
 from schedlang.compute.tensor import Tensor
 from schedlang.errors import BuildError, TuningError
@@ -23,6 +25,7 @@ from schedlang.networks.plan import Plan
 from schedlang.networks.sources import OfModel
 from schedlang.networks.tuning import Tuned, Work, works_of
 from schedlang.runtime.cache_files import MODULE, contents, store
+from schedlang.tvm.topi.nn.winograd import winograd_matrices
 
 pytestmark = pytest.mark.slow
 
@@ -46,19 +49,25 @@ def image(channels: int = 16, edge: int = 7) -> np.ndarray:
     return np.random.default_rng(1).random((1, channels, edge, edge), "float32")
 
 
-def forms_of(out: Tensor, arrays: dict[Tensor, np.ndarray]) -> Forms:
-    source = sl.network(out, arrays, target=TARGET)._compiled.source
+def forms_of(out: Tensor, arrays: dict[Tensor, np.ndarray], target: sl.Target = TARGET) -> Forms:
+    source = sl.network(out, arrays, target=target)._compiled.source
     assert isinstance(source, OfModel)
-    found = source.forms(TARGET, Plan())
+    found = source.forms(target, Plan())
     assert found is not None
     return found
 
 
-def record(database: Database, part: Part, seconds: float, machine: str = MACHINE) -> None:
-    """Write the time of a kernel, of a schedule without steps."""
+def record(
+    database: Database, part: Part, seconds: float, machine: str = MACHINE, target: sl.Target = CPU
+) -> None:
+    """Write the time of a kernel, of a schedule with few steps or none."""
     outputs = part.group.outputs
-    where = replace(Where.here(outputs, CPU, {}), machine=machine)
-    trial = Trial(0, "ok", sl.schedule(list(outputs)).to_json(), seconds=seconds)
+    where = replace(Where.here(outputs, target, {}), machine=machine)
+    on_gpu = target.facts.binds_threads
+    schedule = (
+        plain_schedule(problem_of(outputs, target, {})) if on_gpu else sl.schedule(list(outputs))
+    )
+    trial = Trial(0, "ok", schedule.to_json(), seconds=seconds)
     database.add(where, part.name, trial, outputs)
 
 
@@ -475,7 +484,7 @@ def test_all_forms_asks_once_for_each_division() -> None:
         asked.append(1)
         return source._dividing(TARGET, Plan())(form)
 
-    all_forms(divide)  # type: ignore[arg-type]
+    all_forms(divide, TARGET)  # type: ignore[arg-type]
     assert len(asked) == 2
 
 
@@ -502,3 +511,40 @@ def test_a_network_that_was_tuned_after_its_first_call_is_not_linked_again(
     monkeypatch.setattr("schedlang.networks.linking.module_data", lambda *_, **__: pytest.fail())
     np.testing.assert_array_equal(again(image()), wanted)
     np.testing.assert_allclose(wanted, expected(out, arrays, image()), rtol=1e-4, atol=1e-4)
+
+
+def error_bound(x: np.ndarray, w: np.ndarray, m: int) -> np.ndarray:
+    """Return the most error of F(m x m, 3 x 3) in float32: each of its sums rounds each term.
+
+    It has sums of all channels and of four transforms, whose terms have these magnitudes.
+    """
+    a, b, g = (np.abs(np.array(matrix, "float64")) for matrix in winograd_matrices(m))
+    edge = m + 2
+    wide = np.pad(np.abs(x).astype("float64"), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    tiles = np.lib.stride_tricks.sliding_window_view(wide, (edge, edge), (2, 3))[:, :, ::m, ::m]
+    data = np.einsum("pu,ncyxpq,qv->ncyxuv", b, tiles, b)
+    weights = np.einsum("up,fcpq,vq->fcuv", g, np.abs(w).astype("float64"), g)
+    result = np.einsum("up,ncyxuv,fcuv,vq->nfypxq", a, data, weights, a, optimize=True)
+    n, f, high, _, across, _ = result.shape
+    return result.reshape(n, f, high * m, across * m) * (x.shape[1] + 8 * edge) * 2.0**-24
+
+
+@pytest.mark.parametrize("form", [0, 2, 4])
+def test_a_gpu_takes_the_form_that_was_measured(tmp_path: Path, form: int) -> None:
+    """Without times a convolution is direct, whatever its size: nobody measured a rule."""
+    out, arrays = model(16, 12)
+    target, database = sl.Target("cuda-emulator"), Database(tmp_path / "trials.jsonl")
+    plain = sl.network(out, arrays, target=target, database=database)
+    assert [part.name for part in plain.partition] == ["conv"]
+    found = forms_of(out, arrays, target)
+    assert found.rule == {"conv": 0} and {*found.open["conv"]} == {0, 2, 4}
+    for other in found.open["conv"]:
+        for part in found.parts("conv", other):
+            record(database, part, 1.0 if other == form else 9.0, target=sl.Target("cuda"))
+    net = sl.network(out, arrays, target=target, database=database)
+    assert has_products(net) is bool(form)
+    if form:
+        x = image(16, 12)
+        # the oracle accumulates in float64, and rounds once
+        error = np.abs(net(x) - expected(out, arrays, x))
+        assert (error <= error_bound(x, *arrays.values(), form)).all()

@@ -28,9 +28,7 @@ from schedlang.target_options import names_kind
 _POSIX = frozenset({"mq", "sem", "shm"})
 
 
-def check_c_destination(
-    folder: str | os.PathLike[str], target: Any, name: str, of: Target
-) -> None:
+def check_c_destination(folder: str | os.PathLike[str], target: Any, name: str, of: Target) -> None:
     """Check what ``save`` is given for the network ``name``, which is for the target ``of``.
 
     Raises :class:`~schedlang.errors.NetworkError` for what no C program can be written for.

@@ -255,9 +255,8 @@ def _extent(extent: int | str, memory: SizedMemory, checks: Checks) -> str:
 def _places(memory: SizedMemory) -> str:
     arrays = _arrays(memory)
     most = max((len(shape) for _, shape in arrays), default=1)
-    return (
-        f"#define SL_ARRAYS {len(arrays)}\n#define SL_MOST_DIMENSIONS {max(most, 1)}\n"
-        + header("c_places.h")
+    return f"#define SL_ARRAYS {len(arrays)}\n#define SL_MOST_DIMENSIONS {max(most, 1)}\n" + header(
+        "c_places.h"
     )
 
 

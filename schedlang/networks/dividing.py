@@ -15,7 +15,7 @@ from schedlang.networks.partition import Partition, partition
 from schedlang.networks.precision import in_precision
 from schedlang.networks.prepare import Prepared, Weighted, computed_ahead, weighted
 from schedlang.networks.scan_weights import packed_for_scans
-from schedlang.networks.winograd import Convolution, by_rule, forms, with_winograd
+from schedlang.networks.winograd import Convolution, forms, rule_of, with_winograd
 from schedlang.target import Target
 
 
@@ -77,13 +77,14 @@ def formless(model: Model, options: Options, target: Target) -> Formless:
     return Formless(model, options, target, network, layers)
 
 
-def in_forms(shared: Formless, form: Callable[[Convolution], int] = by_rule) -> Divided:
+def in_forms(shared: Formless, form: Callable[[Convolution], int] | None = None) -> Divided:
     """Return a model with its parts; ``form`` is as :func:`divide_model` takes it."""
     options, layers = shared.options, dict(shared.layers)
+    chosen_form = form or rule_of(shared.target)
     chosen: dict[str, int] = {}
 
     def choose(convolution: Convolution) -> int:
-        m = form(convolution)
+        m = chosen_form(convolution)
         if len(forms(convolution)) > 1:
             chosen[convolution.name] = m
         if m and convolution.name in layers:
@@ -91,7 +92,7 @@ def in_forms(shared: Formless, form: Callable[[Convolution], int] = by_rule) -> 
         return m
 
     def rewritten(outputs: tuple[Tensor, ...], weights: Collection[Tensor]) -> tuple[Tensor, ...]:
-        if options.winograd and shared.target.facts.rewrites_networks:
+        if options.winograd and shared.target.facts.winograd:
             outputs = with_winograd(outputs, weights, choose).outputs
         return outputs
 
@@ -101,11 +102,15 @@ def in_forms(shared: Formless, form: Callable[[Convolution], int] = by_rule) -> 
 
 
 def divide_model(
-    model: Model, options: Options, target: Target, form: Callable[[Convolution], int] = by_rule
+    model: Model,
+    options: Options,
+    target: Target,
+    form: Callable[[Convolution], int] | None = None,
 ) -> Divided:
     """Return a model that is prepared for ``target`` with ``options``, and its parts.
 
-    ``form`` returns the size of Winograd's tiles for a convolution of 3 by 3, 0 for none. Raises
+    ``form`` returns the size of Winograd's tiles for a convolution of 3 by 3, 0 for none; by
+    default it is the rule of the target. Raises
     :class:`~schedlang.errors.NetworkError` for overrides that do not fit.
     """
     return in_forms(formless(model, options, target), form)

@@ -78,8 +78,9 @@ def network(
       order of their steps (:func:`~schedlang.networks.scan_weights.packed_for_scans`), and the
       weights of integer sums in the order of the processor's dot products
       (:func:`~schedlang.networks.dot_products.in_dot_products`).
-    * ``winograd``, for a CPU: convolutions of 3 by 3 have fewer products where that is faster, and
-      round differently (:func:`~schedlang.networks.winograd.with_winograd`).
+    * ``winograd``: convolutions of 3 by 3 have fewer products where that is faster, and round
+      differently (:func:`~schedlang.networks.winograd.with_winograd`): on a CPU by a rule or by the
+      times in the database, on a GPU by such times alone.
     * ``cut`` and ``fuse`` override the division, by names of stages and layers
       (:func:`~schedlang.networks.partition.partition`).
 

@@ -16,7 +16,7 @@ from schedlang.networks.dividing import Divided
 from schedlang.networks.kernels import Source
 from schedlang.networks.looked_up import FileState, LookedUp, looked_up
 from schedlang.networks.partition import Part
-from schedlang.networks.winograd import Convolution, by_rule, forms
+from schedlang.networks.winograd import Convolution, forms, rule_of
 from schedlang.target import Target
 
 Form = Callable[[Convolution], int]
@@ -67,8 +67,10 @@ def _computes(part: Part, convolution: Convolution) -> bool:
     return not {*part.stages}.isdisjoint((convolution.name, *convolution.stages))
 
 
-def all_forms(divide: Divide) -> Forms:
+def all_forms(divide: Divide, target: Target) -> Forms:
     """Return a network in all forms; ``divide`` divides it with the form of each convolution.
+
+    A convolution with a choice has the form of the target's rule first.
 
     >>> from functools import partial
     >>> import numpy as np, schedlang as sl
@@ -78,20 +80,22 @@ def all_forms(divide: Divide) -> Forms:
     >>> X, W = sl.placeholder((1, 16, 7, 7), name="X"), sl.placeholder((16, 16, 3, 3), name="W")
     >>> conv = sl.named("conv", topi.nn.conv2d_nchw(X, W, 1, 1, 1))
     >>> model = Model((conv,), (X,), {W: np.ones(W.shape, "float32")})
-    >>> found = all_forms(partial(divide_model, model, Options(), sl.Target("cpu")))
+    >>> cpu = sl.Target("cpu")
+    >>> found = all_forms(partial(divide_model, model, Options(), cpu), cpu)
     >>> found.open, [part.name for part in found.parts("conv", 2)]
     ({'conv': (0, 2)}, ['conv_data', 'conv_products', 'conv'])
     """
-    return _with_others(_by_the_rule(divide), divide)
+    rule = rule_of(target)
+    return _with_others(_by_the_rule(divide, rule), divide, rule)
 
 
-def _by_the_rule(divide: Divide) -> Forms:
+def _by_the_rule(divide: Divide, rule_form: Form) -> Forms:
     """Return a network in the form of the rule alone."""
     seen: dict[str, Convolution] = {}
     several: dict[str, tuple[int, ...]] = {}
 
     def asked(convolution: Convolution) -> int:
-        rule = by_rule(convolution)
+        rule = rule_form(convolution)
         seen[convolution.name] = convolution
         sizes = tuple(dict.fromkeys((rule, *forms(convolution))))
         if sizes[1:]:
@@ -102,11 +106,11 @@ def _by_the_rule(divide: Divide) -> Forms:
     return Forms(seen, several, divided)
 
 
-def _with_others(forms: Forms, divide: Divide) -> Forms:
+def _with_others(forms: Forms, divide: Divide, rule: Form) -> Forms:
     """Return a network also in the forms that are open."""
 
     def of(form: int) -> Divided:
-        return divide(lambda c: form if form in forms.open.get(c.name, ()) else by_rule(c))
+        return divide(lambda c: form if form in forms.open.get(c.name, ()) else rule(c))
 
     others = sorted({form for several in forms.open.values() for form in several[1:]})
     return replace(forms, divided={**forms.divided, **{form: of(form) for form in others}})
@@ -136,16 +140,17 @@ def choose_forms(
     times were looked up; ``files`` are the states of the database's files before. Raises
     :class:`~schedlang.errors.TuningError` for a database that cannot be read.
     """
-    forms, times = _by_the_rule(divide), _Times(target, database, compiler)
+    rule = rule_of(target)
+    forms, times = _by_the_rule(divide, rule), _Times(target, database, compiler)
     known = [name for name, m in forms.rule.items() if times.of(forms, name, m) is not None]
     by_the_rule = forms.divided[None]
     if not known:
         return replace(by_the_rule, trials=times.looked_up(files))
-    forms = _with_others(forms, divide)
+    forms = _with_others(forms, divide, rule)
     best = {**forms.rule, **{name: _fastest(name, forms, times) for name in known}}
     chosen = by_the_rule
     if best != forms.rule:
-        chosen = divide(lambda c: best.get(c.name, by_rule(c)))
+        chosen = divide(lambda c: best.get(c.name, rule(c)))
     return replace(chosen, trials=times.looked_up(files))
 
 

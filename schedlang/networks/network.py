@@ -85,9 +85,7 @@ class Network:
     * ``prepared``: what is computed ahead, and what was folded.
     """
 
-    def __init__(
-        self, compiled: Compiled, moment: str = "lazy", progress: Shown = None
-    ) -> None:
+    def __init__(self, compiled: Compiled, moment: str = "lazy", progress: Shown = None) -> None:
         # what is made of the network so far, which changes as a whole, under the lock
         self._compiled = compiled
         self._lock = RLock()

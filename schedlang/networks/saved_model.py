@@ -96,9 +96,7 @@ def _arrays(path: Path, names: Mapping[Tensor, str]) -> dict[str, np.ndarray]:
     for tensor, name in names.items():
         shape = tuple(extent for extent in tensor.shape if isinstance(extent, int))
         if len(shape) != tensor.ndim:
-            raise NetworkError(
-                f"the weight {declaration(tensor)} has extents that are not numbers"
-            )
+            raise NetworkError(f"the weight {declaration(tensor)} has extents that are not numbers")
         wanted[name] = array_dtype(tensor.dtype), shape
     try:
         return read_arrays(path, wanted)

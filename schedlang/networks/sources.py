@@ -109,7 +109,7 @@ class Source(ABC):
         """Return the network in parts, its convolutions in the fastest form that is known."""
         divide = self._dividing(target, plan)
         if plan.forms is not None:
-            return self._in_forms(divide, plan.forms)
+            return self._in_forms(divide, plan.forms, target)
         if not _timed(target, plan):
             return divide()
         from schedlang.networks.forms import choose_forms
@@ -128,12 +128,15 @@ class Source(ABC):
             return None
         from schedlang.networks.forms import all_forms
 
-        return all_forms(self._dividing(target, plan))
+        return all_forms(self._dividing(target, plan), target)
 
-    def _in_forms(self, divide: Callable[..., Divided], forms: Mapping[str, int]) -> Divided:
-        from schedlang.networks.winograd import by_rule
+    def _in_forms(
+        self, divide: Callable[..., Divided], forms: Mapping[str, int], target: Target
+    ) -> Divided:
+        from schedlang.networks.winograd import rule_of
 
-        return divide(lambda kernel: forms.get(kernel.name, by_rule(kernel)))
+        rule = rule_of(target)
+        return divide(lambda kernel: forms.get(kernel.name, rule(kernel)))
 
     def _dividing(self, target: Target, plan: Plan) -> Callable[..., Divided]:
         """Return the function that divides the model, given the form of each convolution."""
@@ -144,7 +147,7 @@ class Source(ABC):
 
 def _timed(target: Target, plan: Plan) -> bool:
     """Return whether times choose the forms of convolutions."""
-    return plan.options.choose_forms and target.facts.rewrites_networks
+    return plan.options.choose_forms and bool(target.facts.winograd)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from schedlang.networks.folding import is_sum
 from schedlang.networks.model import FORMS
 from schedlang.networks.reading import with_inputs, with_operands
 from schedlang.state.initial import stage_names
+from schedlang.target import Target
 from schedlang.tvm.topi.nn.winograd import Matrix, mix_rows, transpose, winograd_matrices
 
 # the fewest tiles of 4 by 4, and channels of either side, with which Winograd's filtering is faster
@@ -117,6 +118,16 @@ def by_rule(conv: Convolution) -> int:
     if tiles < LEAST_TILES or min(conv.channels) < LEAST_CHANNELS:
         return 0
     return 4 if tiles >= LEAST_LARGE_TILES else 2
+
+
+def direct(conv: Convolution) -> int:
+    """Return 0: a direct convolution, whatever its size."""
+    return 0
+
+
+def rule_of(target: Target) -> Callable[[Convolution], int]:
+    """Return the form of convolutions without times: direct where no rule was measured."""
+    return by_rule if target.facts.winograd == "rule" else direct
 
 
 def forms(conv: Convolution) -> tuple[int, ...]:
@@ -434,9 +445,7 @@ def _weights(conv: Convolution, g: Matrix, dtype: str, edge: int) -> Tensor:
     )
     u, v = Axis("u", edge), Axis("v", edge)
     last = tuple(Axis(axis.name, axis.extent) for axis in dims)
-    return define(
-        name, (u, v, *last), mix_rows(v, g, lambda k: rows.element((u, k, *last)), dtype)
-    )
+    return define(name, (u, v, *last), mix_rows(v, g, lambda k: rows.element((u, k, *last)), dtype))
 
 
-__all__ = ["Convolution", "Winograd", "by_rule", "forms", "with_winograd"]
+__all__ = ["Convolution", "Winograd", "by_rule", "direct", "forms", "rule_of", "with_winograd"]
