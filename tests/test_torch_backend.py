@@ -12,7 +12,7 @@ import pytest
 
 import schedlang as sl
 from schedlang.errors import BuildError, CallTypeError, TuningError
-from schedlang.torch.backend import Backend, _is_copy, compile_graph
+from schedlang.torch.backend import Backend, Bits, compile_graph
 
 torch = pytest.importorskip("torch", reason="compiles models of PyTorch: the extra torch")
 
@@ -245,7 +245,20 @@ def test_weights_that_were_made_in_inference_mode() -> None:
 def test_a_lazy_conjugate_is_equal_to_its_copy() -> None:
     weight = torch.rand(3, dtype=torch.complex64).conj()
     for value in (weight, weight.imag):
-        assert _is_copy(value, value.clone()) and not _is_copy(value, value + 1)
+        for tensors in ([value], [value, value.clone()]):
+            bits = Bits.of(tensors)
+            assert bits.are_of([t.clone() for t in tensors])
+            assert not bits.are_of([*tensors[:-1], value + 1])
+
+
+def test_bits_of_several_tensors() -> None:
+    """A zero's sign and a dtype are changes, NaN is not, and a copy stays what it was."""
+    tensors = [torch.tensor([0.0, float("nan")]), torch.tensor([1.5]), torch.rand(0)]
+    bits = Bits.of(tensors)
+    assert bits.are_of([t.clone() for t in tensors])
+    assert not bits.are_of([tensors[0], tensors[1].half(), tensors[2]])
+    tensors[0].neg_()
+    assert not bits.are_of(tensors)
 
 
 def test_a_graph_that_calls_modules_is_left_to_pytorch() -> None:

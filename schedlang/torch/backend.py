@@ -20,6 +20,9 @@ _OF_NETWORK = (
     "target", "database", "fold", "layouts", "winograd", "flush_denormals", "progress", "compiler",
 )  # fmt: skip
 
+# elements of a tensor that is compared with others: a copy of it costs less than a call of PyTorch
+SHORT = 4096
+
 
 class Backend:
     """A backend of ``torch.compile`` that runs graphs as networks: give it as ``backend=``.
@@ -117,22 +120,42 @@ def compile_graph(
 
 
 @dataclass(frozen=True, eq=False)
+class Bits:
+    """A copy of the bits of tensors of one dtype, one behind the other: NaN equals itself."""
+
+    dtype: Any
+    words: Any
+
+    @staticmethod
+    def of(tensors: Sequence[Any]) -> Bits:
+        """Return the bits of tensors: one of any shape, or several of one dimension."""
+        return Bits(tensors[0].dtype, _words(tensors).clone())
+
+    def are_of(self, tensors: Sequence[Any]) -> bool:
+        """Return whether tensors have these bits."""
+        import torch
+
+        same = all(t.dtype == self.dtype for t in tensors)
+        return same and bool(torch.equal(_words(tensors), self.words))
+
+
+@dataclass(frozen=True, eq=False)
 class Ready:
     """A function that runs a graph, and the positions of its inputs among the graph's.
 
     ``weights`` are those for which it holds: positions, tensors, and PyTorch's count of changes.
-    ``compared`` are positions and copies of those that may change without a count.
+    ``compared`` are those that may change without a count, by groups of positions, with their bits.
     """
 
     run: Callable[..., Any]
     inputs: tuple[int, ...]
     weights: tuple[tuple[int, Any, int], ...] = ()
-    compared: tuple[tuple[int, Any], ...] = ()
+    compared: tuple[tuple[tuple[int, ...], Bits], ...] = ()
 
     def holds(self, args: Sequence[Any]) -> bool:
         """Return whether the weights among the graph's inputs are the same as before."""
         return all(args[k] is w and w._version == v for k, w, v in self.weights) and all(
-            _is_copy(args[k], copy) for k, copy in self.compared
+            bits.are_of([args[k] for k in positions]) for positions, bits in self.compared
         )
 
 
@@ -179,7 +202,7 @@ class CompiledGraph:
                 return self._ready
             own = bound(self.graph_module, args)
             # before the import, which another thread's changes may meet
-            copies = tuple((k, args[k].clone()) for k in own.uncounted)
+            copies = tuple((g, Bits.of([args[k] for k in g])) for g in _groups(own.uncounted, args))
             counts = {k: w._version for k, w in own.weights.items() if not w.is_inference()}
             run, report = self._networks(own, [args[k] for k in own.inputs])
             if run is None:
@@ -229,19 +252,26 @@ class Whole:
         return self.network(*[a if a.is_contiguous() else a.contiguous() for a in args])
 
 
-def _is_copy(value: Any, copy: Any) -> bool:
-    """Return whether two tensors are equal bit by bit, so that NaN equals itself."""
+def _words(tensors: Sequence[Any]) -> Any:
+    """Return the elements of tensors as integers, in a copy if there are several."""
     import torch
 
-    if value.dtype != copy.dtype:
-        return False
+    joined = tensors[0] if len(tensors) == 1 else torch.cat([*tensors])
     # a view may be conjugate or negative lazily, which its bits do not say
-    value, copy = (t.resolve_conj().resolve_neg() for t in (value, copy))
-    if value.is_complex():
-        value, copy = torch.view_as_real(value), torch.view_as_real(copy)
+    joined = joined.resolve_conj().resolve_neg()
+    if joined.is_complex():
+        joined = torch.view_as_real(joined)
     words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    word = words[value.element_size()]
-    return bool(torch.equal(value.view(word), copy.view(word)))
+    return joined.view(words[joined.element_size()])
+
+
+def _groups(positions: Sequence[int], args: Sequence[Any]) -> list[tuple[int, ...]]:
+    """Return the positions of tensors by groups that are compared in one call of PyTorch."""
+    groups: dict[Any, list[int]] = {}
+    for k in positions:
+        is_short = args[k].dim() == 1 and args[k].numel() <= SHORT
+        groups.setdefault(args[k].dtype if is_short else k, []).append(k)
+    return [tuple(group) for group in groups.values()]
 
 
 def _reason(graph_module: Any, example_inputs: Sequence[Any]) -> str:
