@@ -58,6 +58,19 @@ def test_a_derivative_is_refused(way: str, gradient: Any) -> None:
         WAYS[way](lambda x: op(torch.zeros(3), x), x)
 
 
+@pytest.mark.parametrize("way", ["grad", "vjp", "jacrev"])
+def test_a_derivative_by_functions_of_pytorch_is_refused(way: str) -> None:
+    op, x = squares(True), torch.tensor([1.0, -2.0, 3.0])
+    ways = {
+        "grad": lambda f: torch.func.grad(lambda v: f(v).sum())(x),
+        "vjp": lambda f: torch.func.vjp(f, x)[1](torch.ones(3)),
+        "jacrev": lambda f: torch.func.jacrev(f)(x),
+    }
+    message = r"forward_derived under torch\.func\.grad, .*\n  Use loss\.backward\(\)"
+    with pytest.raises(CallTypeError, match=message):
+        ways[way](lambda v: op(torch.zeros(3), v))
+
+
 @pytest.mark.parametrize("way", slow_but(["forward_ad"], ["jvp", "forward_ad"]))
 def test_a_function_that_calls_it_on_constants_is_derived(way: str) -> None:
     op, x, a = squares(True), torch.tensor([1.0, -2.0, 3.0]), torch.tensor([2.0, 3.0, 0.5])

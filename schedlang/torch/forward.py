@@ -1,4 +1,7 @@
-"""Forward-mode derivatives of an operator: an error, since PyTorch would take them as 0."""
+"""Derivatives of an operator that PyTorch lacks: errors in forward mode and under ``torch.func``.
+
+In forward mode PyTorch would take them as 0.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,15 @@ from typing import Any
 
 from schedlang.errors import CallTypeError, explain
 
+# what a user does instead
+REVERSE_MODE = "Use loss.backward(), torch.autograd.grad or torch.autograd.functional.jacobian."
+
 
 def register_reverse_mode(
     name: str, arguments: Sequence[str], backward: Callable[..., Any],
     setup_context: Callable[..., Any],
 ) -> None:  # fmt: skip
-    """Register the gradient of the operator ``name``, which refuses forward mode."""
+    """Register the gradient of the operator ``name``, which refuses other modes."""
     import torch
 
     namespace = name.partition("::")[0]
@@ -48,9 +54,18 @@ class _Refusing:
                 return unpack_dual(value).primal
             return [*map(primal, value)] if isinstance(value, (tuple, list)) else value
 
+        def reverse(keyset: Any, *args: Any) -> Any:
+            try:
+                return kernel(keyset, *args)
+            except RuntimeError as error:
+                # PyTorch asks for this method of a class of its own, which nobody can give it
+                if "setup_context" not in str(error):
+                    raise
+                raise self._without_functional() from error
+
         def checked(keyset: Any, *args: Any) -> Any:
             if not any(map(has_tangent, args)):
-                return kernel(keyset, *args)
+                return reverse(keyset, *args)
             result = kernel(keyset, *map(primal, args))
             tensors = [result] if isinstance(result, Tensor) else result
             if any(t.is_floating_point() or t.is_complex() for t in tensors):
@@ -61,12 +76,21 @@ class _Refusing:
         # a library takes its kernels along when it goes, and this one has to stay
         checked.library = self.library  # type: ignore[attr-defined]
 
+    def _without_functional(self) -> CallTypeError:
+        return CallTypeError(
+            explain(
+                f"{self.name} under torch.func.grad, torch.func.vjp or torch.func.jacrev",
+                "PyTorch has no such derivative of a registered operator",
+                REVERSE_MODE,
+            )
+        )
+
     def _refused(self, argument: str) -> CallTypeError:
         return CallTypeError(
             explain(
                 f"{self.name}({argument}=...) in forward mode, as under torch.func.jvp and "
                 "torch.func.jacfwd",
                 "an operator of sl.torch.op has derivatives in reverse mode alone",
-                "Use loss.backward(), torch.autograd.grad or torch.autograd.functional.jacobian.",
+                REVERSE_MODE,
             )
         )

@@ -45,7 +45,7 @@ def op(
     is a tensor (``None`` where there is none). With ``None``, a tensor that requires a gradient is
     an error. So is a second derivative, unless the function consists of operators that have one.
     So is a derivative in forward mode, as by ``torch.func.jvp``, ``torch.func.jacfwd`` and
-    ``torch.autograd.forward_ad``. PyTorch refuses ``torch.func.grad`` of registered operators.
+    ``torch.autograd.forward_ad``, and one by ``torch.func.grad``, which PyTorch lacks.
 
     Under ``torch.vmap`` a kernel with one more axis runs, which is built for the batch. Operators
     with recurrences, scatters, host functions or a ``gradient`` of yours run once for each element
