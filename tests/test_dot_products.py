@@ -268,7 +268,11 @@ def test_partial_sums_of_several_rows_fit_the_registers() -> None:
 
 
 def test_a_tile_of_few_pixels_reads_weights_for_a_row() -> None:
-    """Weights in the order of the instruction: a tile has 7 columns, not one and many channels."""
+    """Weights in the order of the instruction: a tile has several pixels, and 2 blocks of channels.
+
+    Bytes become words in two registers for each operand, so 2 rows of 7 pixels would leave the
+    registers.
+    """
     X = sl.placeholder((64, 7, 7, 8), "uint8", name="X")
     W = sl.placeholder((256, 64, 2, 8, 4), "int8", name="W")
     c, h, q = (sl.reduce_axis(n, name=name) for n, name in ((64, "c"), (2, "h"), (4, "q")))
@@ -280,4 +284,4 @@ def test_a_tile_of_few_pixels_reads_weights_for_a_row() -> None:
     C = sl.compute((256, 7, 7, 8), element, name="C")
     text = str(sl.autoschedule(C, target=AVX2))
     assert "tensorize vpmaddwd_us_256" in text
-    assert "C.local: int32[1, 2, 7, 8]" in text
+    assert "C.local: int32[2, 4, 1, 8]" in text

@@ -11,6 +11,7 @@ import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from itertools import chain
 from math import isfinite
@@ -104,22 +105,59 @@ class PythonFunction:
         >>> PythonFunction(multiply_add).operations
         1
         """
+        return sum(len(names) > 1 for names in self._work[0])
+
+    @property
+    def alone(self) -> tuple[int, ...]:
+        """The operations on each operand alone, which a tile does once for several uses."""
+        return tuple(sum(names == {p} for names in self._work[0]) for p in self.parameters)
+
+    @property
+    def parts(self) -> int:
+        """The most values of one operand alone that operations on several operands take.
+
+        A tile that reads an operand again keeps them in registers, and not the operand.
+
+        >>> from schedlang.intrinsics.cpu import broadcast
+        >>> def halves(c, a, b):
+        ...     low = a & 15
+        ...     return c + low * broadcast(b, 8) + (a - low) * broadcast(b, 8)
+        >>> PythonFunction(halves).parts
+        2
+        """
+        return max(map(len, self._work[1].values()), default=1)
+
+    @cached_property
+    def _work(self) -> tuple[list[set[str]], Mapping[str, set[str]]]:
+        """The operands that each operation needs, and what is taken of each operand alone."""
         needs = {name: {name} for name in self.parameters}
+        operations: list[set[str]] = []
+        taken: dict[str, set[str]] = {}
 
         def needed(node: ast.AST) -> set[str]:
             names = (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
             return {*chain(*(needs.get(name, ()) for name in names))}
 
-        count = 0
+        def take(node: ast.AST) -> None:
+            own = needed(node)
+            if len(own) == 1:
+                taken.setdefault(*own, set()).add(ast.unparse(node))
+            elif own:
+                for child in ast.iter_child_nodes(node):
+                    take(child)
+
         for statement in ast.parse(self.body).body:
             work = (n for n in ast.walk(statement) if isinstance(n, _WORK))
-            count += sum(len(needed(node)) > 1 for node in work)
+            operations += map(needed, work)
+            value = statement.value if isinstance(statement, ast.Assign) else statement
+            own = needed(value)
+            if len(own) > 1:
+                take(value)
             if isinstance(statement, ast.Assign):
-                own = needed(statement.value)
                 needs |= {ast.unparse(target): own for target in statement.targets}
             elif isinstance(statement, ast.AugAssign):
-                needs[ast.unparse(statement.target)] = needed(statement)
-        return count
+                needs[ast.unparse(statement.target)] = own
+        return operations, taken
 
     def call(self, declared: Instruction) -> Call:
         """Return the call of the function, which has the name of the instruction."""

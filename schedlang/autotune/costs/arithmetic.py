@@ -36,6 +36,7 @@ def instructions(
         times(node) * _cycles(node) for node in nodes
         if not (node.weak or isinstance(node, Load))
     )  # fmt: skip
+    total += sum(_of_operands(node, times) for node in nodes if isinstance(node, Instructed))
     if store.reducer is None:
         return max(total, times(store.values[0]))
     for value in store.values:
@@ -61,6 +62,16 @@ def _of_instruction(node: Instructed) -> float:
     assert node.instruction is not None
     emission = node.instruction.emit.get("llvm")
     return max(1, emission.operations / EACH) if isinstance(emission, PythonFunction) else 1
+
+
+def _of_operands(node: Instructed, times: Callable[[Expr], float]) -> float:
+    """Return the cycles in which a function prepares operands, each once for all of its uses."""
+    assert node.instruction is not None
+    emission = node.instruction.emit.get("llvm")
+    if not isinstance(emission, PythonFunction):
+        return 0.0
+    alone = emission.alone[-len(node.children) :]
+    return sum(times(operand) * count for operand, count in zip(node.children, alone)) / EACH
 
 
 def operations(store: Store) -> int:

@@ -39,15 +39,15 @@ def fitting_tiles(stage: StageFacts, lane: Lane, last: int, dot: Dot) -> list[Ti
     if dot.rows >= 0:
         return _of_tiles(stage, lane, dot)
     if lane.at not in dot.padded:
-        return _without_conflicts(stage, tiles(stage, lane, last), dot)
+        return _without_conflicts(stage, tiles(stage, lane, last, room=dot.registers), dot)
     sizes = [*stage.lengths]
     sizes[lane.at] = _with_zeros(stage.lengths[lane.at], dot.lanes)
-    fitting = tiles(stage, lane, last, sizes)
+    fitting = tiles(stage, lane, last, sizes, dot.registers)
     # a tile that is longer than the axis would be cut to it
     whole = [t for t in fitting if t.vectors * dot.lanes <= stage.lengths[lane.at]]
     if not whole:
         sizes[lane.at] = stage.width
-        whole = tiles(stage, lane, last, sizes)
+        whole = tiles(stage, lane, last, sizes, dot.registers)
     return _without_conflicts(stage, whole, dot)
 
 

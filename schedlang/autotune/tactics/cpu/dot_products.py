@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 
 from schedlang.autotune.knobs import Knobs, divisors
 from schedlang.autotune.tactics.access import Access
-from schedlang.autotune.tactics.cpu.tile_sizes import Lane, is_side_by_side
+from schedlang.autotune.tactics.cpu.tile_sizes import (
+    ONE_EACH,
+    Lane,
+    Registers,
+    is_side_by_side,
+)
 from schedlang.autotune.tactics.facts import StageFacts, is_long
 from schedlang.autotune.tactics.knob import Knob, Moves, last
 from schedlang.autotune.tactics.known_instructions import (
@@ -24,6 +29,7 @@ from schedlang.expr.nodes import Axis
 from schedlang.expr.visit import axes_in, postorder
 from schedlang.instructions.box import named, steps_of
 from schedlang.instructions.declaration import Instruction
+from schedlang.instructions.python_function import PythonFunction
 from schedlang.ir.nodes import Load, Store
 from schedlang.state.primitives.products import OTHER_SIGN
 from schedlang.target import Target
@@ -94,6 +100,15 @@ class Dot:
     def height(self) -> int:
         """The rows of the tile that the instruction computes; 1 if it computes no tile."""
         return self.declared.lanes // self.lanes
+
+    @property
+    def registers(self) -> Registers:
+        """The registers of its operands in a tile of sums."""
+        emission = self.declared.emit.get("llvm")
+        if not isinstance(emission, PythonFunction):
+            return ONE_EACH
+        # a product is in a register of its own until it is added
+        return Registers(emission.parts, min(emission.operations - 1, 1))
 
     @property
     def group(self) -> int:

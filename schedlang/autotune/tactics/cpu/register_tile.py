@@ -121,11 +121,11 @@ def _shapes(stage: StageFacts, lane: Lane, last: int, dot: Dot | None) -> list[T
         return dot_operands.fitting_tiles(stage, lane, last, dot)
     if stage.lengths[lane.at] == stage.width:
         # of one vector, which no tile cuts
-        return tiles(stage, lane, last)
+        return tiles(stage, lane, last, room=dot.registers)
     # no copy fills up a tile that is larger than the operand
     sizes = [*stage.lengths]
     sizes[lane.at] = max(stage.width, sizes[lane.at] - sizes[lane.at] % stage.width)
-    return tiles(stage, lane, last, sizes)
+    return tiles(stage, lane, last, sizes, dot.registers)
 
 
 def _outer(

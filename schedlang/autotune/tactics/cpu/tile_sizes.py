@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
-from math import log2, prod
+from math import inf, log2, prod
 
 from schedlang.autotune.knobs import Decision, Knobs
 from schedlang.autotune.tactics.access import Access
@@ -97,6 +97,18 @@ class Lane:
 
 
 @dataclass(frozen=True)
+class Registers:
+    """The registers of one operand that a tile reads again, and those of a use beside them."""
+
+    operand: int = 1
+    use: int = 0
+
+
+# a multiply-add takes its operands as they are
+ONE_EACH = Registers()
+
+
+@dataclass(frozen=True)
 class Tile:
     """A tile of sums: vectors along the lanes, and rows along other data axes."""
 
@@ -185,36 +197,43 @@ def row_axes(stage: StageFacts, lane: int) -> list[int]:
     ]
 
 
-def tiles(stage: StageFacts, lane: Lane, last: int, sizes: Sequence[int] = ()) -> list[Tile]:
+def tiles(
+    stage: StageFacts, lane: Lane, last: int, sizes: Sequence[int] = (), room: Registers = ONE_EACH
+) -> list[Tile]:
     """Return the tiles whose sums and operands fit the target's vector registers, largest first.
 
-    ``sizes`` are the points along each data axis, by default all points of the stage.
+    ``sizes`` are the points along each data axis, by default all points of the stage. Operands take
+    the registers that ``room`` says.
     """
-    key = ("tiles", lane, last, tuple(sizes))
+    key = ("tiles", lane, last, tuple(sizes), room)
     if key not in stage.derived:
-        stage.derived[key] = _tiles(stage, lane, last, sizes)
+        stage.derived[key] = _tiles(stage, lane, last, sizes, room)
     return list(stage.derived[key])
 
 
-def _tiles(stage: StageFacts, lane: Lane, last: int, sizes: Sequence[int]) -> list[Tile]:
+def _tiles(
+    stage: StageFacts, lane: Lane, last: int, sizes: Sequence[int], room: Registers
+) -> list[Tile]:
     own = stage.lengths
-    best = _best(_fitting(stage, lane, last, sizes or own))
+    best = _best(_fitting(stage, lane, last, sizes or own, room))
     valid = [t for t in best if _rest_fits(stage, lane, t)]
     if best and not sizes and (not valid or 2 * sums(best[0]) <= LEAST_SUMS):
         # on short axes, or axes of prime extent, allow a smaller last tile
-        short = _fitting(stage, lane, last, own, short=True)
+        short = _fitting(stage, lane, last, own, room, short=True)
         more = _best([t for t in short if _rest_fits(stage, lane, t)])
         if more and (not valid or sums(more[0]) >= LEAST_SUMS):
             return more
     if valid and not sizes:
-        valid += _whole_lines(stage, lane, last, valid)
-        larger = _larger(stage, lane, last, valid)
+        valid += _whole_lines(stage, lane, last, valid, room)
+        larger = _larger(stage, lane, last, valid, room)
         # where a last tile is smaller anyway, the others had better be large
         valid = [*larger, *(t for t in valid if not larger or not _waste(t, own))]
     return sorted(valid, key=_largest) or best
 
 
-def _whole_lines(stage: StageFacts, lane: Lane, last: int, known: Sequence[Tile]) -> list[Tile]:
+def _whole_lines(
+    stage: StageFacts, lane: Lane, last: int, known: Sequence[Tile], room: Registers
+) -> list[Tile]:
     """Return tiles that read whole cache lines, if no ``known`` one with enough sums does.
 
     Their last tiles may be smaller, if they use the core at least as well as the known ones.
@@ -230,26 +249,35 @@ def _whole_lines(stage: StageFacts, lane: Lane, last: int, known: Sequence[Tile]
     best_use = max(_utilization(t, sizes) for t in known)
     return [
         t
-        for t in _fitting(stage, lane, last, sizes, short=True)
+        for t in _fitting(stage, lane, last, sizes, room, short=True)
         if better(t) and _utilization(t, sizes) >= best_use and _rest_fits(stage, lane, t)
     ]
 
 
-def _larger(stage: StageFacts, lane: Lane, last: int, known: Sequence[Tile]) -> list[Tile]:
-    """Return larger tiles whose last one is smaller, if the ``known`` ones leave registers unused.
+def _larger(
+    stage: StageFacts, lane: Lane, last: int, known: Sequence[Tile], room: Registers
+) -> list[Tile]:
+    """Return tiles whose last one is smaller, if the ``known`` ones leave registers unused.
 
-    A larger tile reads its operands less often. For 7 by 7 pixels with channels in blocks, whole
-    tiles are one row of 7 high, and tiles of 2 rows read the weights half as often.
+    They read their operands less often for each sum, or have more sums. For 7 by 7 pixels with
+    channels in blocks, whole tiles are one row of 7 high, and tiles of 2 rows read the weights half
+    as often. Where these do not fit, tiles of 4 pixels and 2 blocks read the pixels half as often.
     """
     sizes = stage.lengths
     most = max((sums(t) for t in known if not _waste(t, sizes)), default=0)
     blocks = sizes[lane.at] == stage.width and len(row_axes(stage, lane.at)) > 2
     if not blocks or 2 * most > stage.problem.target.vector_registers:
         return []
-    larger = [t for t in _fitting(stage, lane, last, sizes, short=True) if sums(t) > most]
-    fitting = [t for t in larger if _waste(t, sizes) <= MOST_WASTE and _rest_fits(stage, lane, t)]
     reads = _movements(stage, lane)
-    return sorted(fitting, key=lambda t: (_loads(reads, t) / sums(t), _largest(t)))[:MOST_LARGER]
+
+    def each(tile: Tile) -> float:
+        return _loads(reads, tile) / sums(tile)
+
+    least = min(map(each, known), default=inf)
+    shorter = _fitting(stage, lane, last, sizes, room, short=True)
+    better = [t for t in shorter if sums(t) > most or (sums(t) >= LEAST_SUMS and each(t) < least)]
+    fitting = [t for t in better if _waste(t, sizes) <= MOST_WASTE and _rest_fits(stage, lane, t)]
+    return sorted(fitting, key=lambda t: (each(t), _largest(t)))[:MOST_LARGER]
 
 
 def _loads(reads: Sequence[_Movement], tile: Tile) -> int:
@@ -310,7 +338,7 @@ def _rest_fits(stage: StageFacts, lane: Lane, tile: Tile) -> bool:
 
 
 def _fitting(
-    stage: StageFacts, lane: Lane, last: int, sizes: Sequence[int],
+    stage: StageFacts, lane: Lane, last: int, sizes: Sequence[int], room: Registers,
     short: bool = False,
 ) -> list[Tile]:  # fmt: skip
     """Return the tiles that fit; if ``short``, the last tile of any axis may be smaller."""
@@ -322,11 +350,12 @@ def _fitting(
     least = 1 if short else LEAST_TILES
 
     known = _movements(stage, lane)
+    available = stage.problem.target.vector_registers - room.use
 
     def fits(lanes: int, counts: Mapping[int, int]) -> bool:
         """Return whether registers hold the sums of several kinds of rows, and their operands."""
         operands = min(_held(known, lanes, order) for order in permutations(counts.items()))
-        return lanes * prod(counts.values()) + operands <= stage.problem.target.vector_registers
+        return lanes * prod(counts.values()) + operands * room.operand <= available
 
     most = max(1, min(MOST_VECTORS if rows else MOST_ALONE, -(-length // width)))
     some = [v for v in range(1, most + 1) if _in_panels(stage, lane, v)]
@@ -340,14 +369,14 @@ def _fitting(
         # cutting rows as well as lanes makes four copies of the code: only for long axes
         cut = short or bool(whole) or length >= LEAST_TILES * vectors * width
         used = registers(min(vectors * width, length), width)
-        room = (stage.problem.target.vector_registers - used - 1) // used
+        most_rows = (available - (used + 1) * room.operand) // used
         for chosen in _subsets(rows):
             if lane.transposed and (last not in chosen or vectors > MOST_TRANSPOSED):
                 continue
             # a transposed store unrolls the lanes, so that their number must be constant
             if lane.transposed and to_lin(extent % (vectors * width)).const is None:
                 continue
-            for counts in _row_counts([sizes[r] for r in chosen], room, cut, least):
+            for counts in _row_counts([sizes[r] for r in chosen], most_rows, cut, least):
                 rows_ = dict(zip(chosen, counts))
                 if lane.transposed and rows_[last] < min(LEAST_TRANSPOSED, sizes[last]):
                     continue
