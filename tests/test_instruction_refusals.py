@@ -257,6 +257,7 @@ LOOPS: list[tuple[str, dict[str, Any], str]] = [
     ("another dtype", {"left": "int8"},
      "tensorize(j.inner, vpdpbusd) on stage C: it does not compute what vpdpbusd does: A is int8, "
      "and a is uint8\n  It is c[i] += int32(a[q]) * int32(b[i, q])."),
+    ("another dtype and rows", {"left": "int8", "layout": "rows"}, "A is int8, and a is uint8"),
     ("another result", {"result": "int64"},
      "C is int64, and the result of vpdpbusd is int32\n  Compute it in int32, as in"),
     ("another operation", {"body": lambda a, b: a + b},
@@ -872,6 +873,8 @@ def test_no_tolerance_is_offered_for_wrong_code() -> None:
     with pytest.raises(InstructionError, match="computes something else than y") as refused:
         wrong.check()
     assert "tolerance" not in str(refused.value)
+    # the tile of the lane alone
+    assert re.search(r"\n +a = \[[^\[]*\]\n", str(refused.value))
 
 
 @pytest.mark.parametrize("language", ["llvm", "c"])

@@ -351,7 +351,12 @@ class _Comparison:
             self._fail(f"{ours} stands for an element of {tensor.name}")
             return None
         if ours.dtype != tensor.dtype:
-            self._fail(f"{ours.buffer.name} is {ours.dtype}, and {tensor.name} is {tensor.dtype}")
+            # says more than that it moves along other axes, when it stands for another operand
+            if (True, len(bound) - 1) > self.likeness:
+                self.likeness, self.reason = (True, len(bound) - 1), None
+                self._fail(
+                    f"{ours.buffer.name} is {ours.dtype}, and {tensor.name} is {tensor.dtype}"
+                )
             return None
         if self.declared.has_strides:
             tile_of = self.in_rows if self.declared.loads_matrices else self.strided

@@ -30,6 +30,8 @@ def check_instruction(before: State, after: State, name: str, axis: Axis) -> Non
 
             refuse(result.why, result.hint, before, axis, declared_nest(chosen))
     if not tensorized and computes(nest.body, after.stages[name]):
+        from schedlang.ir.instruction_text import declared_nest
+
         tests = [s for s, _ in walk(nest.body) if isinstance(s, If) and s.where and not s.note]
         if any(computes(test.body, after.stages[name]) for test in tests):
             refuse(
@@ -38,6 +40,7 @@ def check_instruction(before: State, after: State, name: str, axis: Axis) -> Non
                 "read a factor from a stage that computes sl.if_then_else(condition, x, 0).",
                 before,
                 axis,
+                declared_nest(chosen),
             )
         if chosen.of_warp:
             extents = [str(a.extent) for a in (*chosen.op.axis, *chosen.op.reduce_axis)]
@@ -50,6 +53,7 @@ def check_instruction(before: State, after: State, name: str, axis: Axis) -> Non
                 'set_scope("shared").',
                 before,
                 axis,
+                declared_nest(chosen),
             )
         refuse(
             f"no part of {name} computes all elements of {chosen} without a test",
@@ -57,4 +61,5 @@ def check_instruction(before: State, after: State, name: str, axis: Axis) -> Non
             "do not divide them: the rest then has loops of its own.",
             before,
             axis,
+            declared_nest(chosen),
         )

@@ -309,6 +309,9 @@ def _difference(
     """Return the message for the element that differs most."""
     at = tuple(int(k) for k in np.unravel_index(int(error.argmax()), error.shape))
     lane = at[-1] if len(declared.op.axis) == 1 else at[-len(declared.op.axis) :]
+    if not declared.accumulates:
+        # a sum adds all tiles, and each other result is of one
+        arrays = [a[at[0] * _tiles_apart(declared, t)] for t, a in zip(declared.operands, arrays)]
     operands = "\n".join(f"{t.name} = {a.tolist()}" for t, a in zip(declared.operands, arrays))
     hint = f"{emission} computes something else than {declared.output.name}"
     if (size := float(error[at])) <= ROUNDING:
