@@ -135,6 +135,8 @@ def test_tiles_that_start_elsewhere(columns: int, alignment: Any, why: str) -> N
         s[tensors[2]].tensorize(lanes, row8(alignment))
     own = "cache_write gives C" if "c" in alignment and "b" not in alignment else "cache_read gives"
     assert own in str(refusal.value) and s.as_python() == before
+    # the loop of the update, and not of a tail
+    assert "for j.inner in 0..8:    <-- here" in str(refusal.value)
 
 
 def test_a_tile_that_starts_at_a_constant() -> None:

@@ -141,7 +141,7 @@ class PythonFunction:
         def take(node: ast.AST) -> None:
             own = needed(node)
             if len(own) == 1:
-                taken.setdefault(*own, set()).add(ast.unparse(node))
+                taken.setdefault(min(own), set()).add(ast.unparse(node))
             elif own:
                 for child in ast.iter_child_nodes(node):
                     take(child)

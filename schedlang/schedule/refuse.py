@@ -32,14 +32,17 @@ def refuse(
 def marked_nest(state: State, axis: Axis, last: bool = False) -> str:
     """Return the lines of the nest around the loop over ``axis``, with an arrow at that loop.
 
-    It is the first loop over it, or the ``last``: of a reduction, the update and not the start.
+    It is the first loop over it, or the ``last`` of the longest ones: of a reduction, the update
+    and not the start, and of a split, no tail.
     """
     nest = lower_state(state, strict=False)
     lines: list[str] = []
-    mark, names_printed = -1, printed_names(nest)
+    mark, longest, names_printed = -1, 0, printed_names(nest)
     for stmt, depth in printed_statements(nest.body):
-        if isinstance(stmt, For) and runs_over(stmt.axis, axis) and (last or mark < 0):
-            mark = len(lines)
+        if isinstance(stmt, For) and runs_over(stmt.axis, axis):
+            extent = stmt.extent if isinstance(stmt.extent, int) else longest
+            if mark < 0 or (last and extent >= longest):
+                mark, longest = len(lines), extent
         lines += [
             INDENT * depth + line for line in statement_lines(stmt, nest.names, names_printed)
         ]
