@@ -287,17 +287,9 @@ class Target(_Fields):
         here = own and not triple
         datapath = host_datapath() if wide == width and not triple else wide
         super().__init__(
-            Kind(facts.name),
-            wide,
-            count or registers,
-            arch,
-            min(at_once or datapath, wide),
-            caches or (host_caches() if here else USUAL_CACHES),
-            backend,
-            features,
-            triple,
-            cpu,
-        )
+            Kind(facts.name), wide, count or registers, arch, min(at_once or datapath, wide),
+            caches or (host_caches() if here else USUAL_CACHES), backend, features, triple, cpu,
+        )  # fmt: skip
 
     @property
     def device(self) -> Device:
@@ -373,6 +365,11 @@ class Target(_Fields):
         if not isinstance(facts, Facts):
             return Target(value)  # type: ignore[arg-type]
         return Target(facts.name, backend=check_target(value, f"target={value!r}"))
+
+    @staticmethod
+    def check_and_update_host_consist(target: TargetLike, host: Any = None) -> tuple[Target, Any]:
+        """Return te's pair of a target and its host, as targets; no host stays ``None``."""
+        return Target(target, host=host), None if host is None else Target.of(host)  # type: ignore[arg-type]
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:

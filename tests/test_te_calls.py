@@ -84,6 +84,17 @@ def test_a_pragma_of_te_stays_out_of_the_way(name: str) -> None:
     check(s, [A, C], lambda a: (a + 1) * 2)
 
 
+def test_a_pipeline_of_an_fpga_is_a_pragma() -> None:
+    A, _, C = chain()
+    s = te.create_schedule(C.op)
+    outer, _ = s[C].split(C.op.axis[0], nparts=1)
+    s[C].bind(outer, te.thread_axis("pipeline"))
+    assert "# pragma pipeline" in str(s)
+    check(s, [A, C], lambda a: (a + 1) * 2)
+    with pytest.raises(sl.errors.ComputeError, match="'pipelines' is not a thread"):
+        te.thread_axis("pipelines")
+
+
 def test_a_cache_keeps_earlier_steps_on_data_axes() -> None:
     A = te.placeholder((9, 37), name="A")
     k = te.reduce_axis((0, 37), name="k")

@@ -173,6 +173,33 @@ def test_a_target_of_a_target() -> None:
     assert tvm.target.Target(tvm.target.Target("cuda -arch=sm_80")).arch == "sm_80"
     assert tvm.target.Target(small, vector_bytes=32) == tvm.target.Target("cpu", vector_bytes=32)
     assert tvm.target.Target("llvm").keys == ("cpu",)
+    pair = tvm.target.Target.check_and_update_host_consist("cuda", "llvm")
+    assert pair == (tvm.target.Target("cuda"), tvm.target.Target("llvm"))
+    assert tvm.target.Target.check_and_update_host_consist(small, None) == (small, None)
+    with pytest.raises(BuildError, match="leave host out"):
+        tvm.target.Target.check_and_update_host_consist("llvm", "cuda")
+
+
+def test_marks_of_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHEDLANG_CUDA", "emulator")
+
+    def case() -> None: ...
+
+    def on_devices(dev: Any, target: str) -> None: ...
+
+    def on_targets(target: str) -> None: ...
+
+    def skips(marks: Any) -> list[bool]:
+        return [mark.args[0] for mark in marks]
+
+    assert skips(tvm.testing.requires_gpu()) == skips(tvm.testing.requires_llvm()) == [False]
+    assert tvm.testing.requires_cuda(case) is case and tvm.testing.uses_gpu()(case) is case
+    marked = tvm.testing.parametrize_targets("cuda", "opencl")(on_devices)
+    names, cases = marked.pytestmark[-1].args
+    assert names == ["target", "dev"] and [skips(c.marks) for c in cases] == [[False], [True]]
+    assert cases[0].values == ("cuda", tvm.cuda(0))
+    every = tvm.testing.parametrize_targets(on_targets).pytestmark[-1].args
+    assert every[0] == ["target"] and [c.values for c in every[1]] == [("llvm",), ("cuda",)]
 
 
 def test_tags() -> None:

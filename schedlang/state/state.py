@@ -36,11 +36,14 @@ TENSORIZE = "tensorize"
 SERPENTINE = "serpentine"
 # the pragmas that change the code for CPUs
 EFFECTIVE = (NONTEMPORAL, SERPENTINE)
+# te's thread axis of a kernel of an FPGA; a loop bound to it has this pragma
+PIPELINE = "pipeline"
 # pragmas of te programs, which are accepted and have no effect
 TE_PRAGMAS = (
     "auto_unroll_max_step", "auto_unroll_max_depth", "auto_unroll_max_extent", "unroll_explicit",
     "unroll_hint", "parallel_launch_point", "parallel_stride_pattern",
     "parallel_barrier_when_finish", "loop_partition_hint", "tensor_core", "unroll", "vectorize",
+    PIPELINE,
 )  # fmt: skip
 # te's pragmas that bring functions for instructions into a kernel
 IMPORTS = ("import_c", "import_llvm")

@@ -27,6 +27,7 @@ from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.schedule import schedule as _schedule
 from schedlang.schedule.te_layouts import AXIS_SEPARATOR
 from schedlang.signatures import public
+from schedlang.state.state import PIPELINE
 from schedlang.state.thread_axis import thread_axis as _thread_axis
 from schedlang.tvm.tir import (
     abs,
@@ -242,11 +243,14 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> Axis:
     """Return a GPU thread axis to bind loops to, such as ``thread_axis("threadIdx.x")``.
 
     ``dom`` is ``(0, extent)`` or the extent, to have the number of threads checked. ``name`` has no
-    effect: a thread axis is printed by its tag.
+    effect: a thread axis is printed by its tag. ``"pipeline"``, te's axis for FPGAs, is recorded as
+    a pragma without effect.
 
     >>> thread_axis((0, 64), "threadIdx.x").extent
     64
     """
+    if (dom if isinstance(dom, str) else tag) == PIPELINE:
+        return Axis(PIPELINE, 0, "thread", tag=PIPELINE)
     return _thread_axis(whole(dom, f"the range of {tag}"), tag, name)
 
 

@@ -9,6 +9,7 @@ from schedlang.expr.nodes import Axis
 from schedlang.instructions.declaration import Instruction
 from schedlang.schedule.misfits import of_stage
 from schedlang.schedule.stage_methods.recording import Recording
+from schedlang.state.state import PIPELINE
 
 
 class AnnotationMethods(Recording):
@@ -212,7 +213,10 @@ class AnnotationMethods(Recording):
           threadIdx.x i.inner in 0..32:
             B[i.outer*32 + i.inner] = i.outer*32 + i.inner + 1
         """
-        self._apply("bind", axis=axis, thread=thread)
+        if isinstance(thread, Axis) and thread.tag == PIPELINE:
+            self._apply("pragma", axis=axis, name=PIPELINE)
+        else:
+            self._apply("bind", axis=axis, thread=thread)
 
     @of_stage
     def pragma(self, axis: Axis, name: str, value: Any = None) -> None:
