@@ -172,6 +172,12 @@ def test_refusals_name_the_call_of_te() -> None:
         s[A].transform_layout(lambda i, j: (j, i))
     with pytest.raises(ScheduleError, match=r"on stage A: index_map is missing"):
         s[A].transform_layout()
+    k = te.reduce_axis((0, 8), name="k")
+    D = te.compute((6,), lambda i: te.sum(A[i, k], axis=k), name="D")
+    late = te.create_schedule(D.op)
+    late[D].transform_layout(lambda i: (i // 2, i % 2))
+    with pytest.raises(ScheduleError, match="call it before transform_layout"):
+        late.rfactor(D, k)
     assert s[A].op is A.op and repr(copy.copy(s[A])) == "<Input A>"
     # a parameter with a default is no dimension
     s[C].transform_layout(lambda i, j, *, width=4: (j // width, i, j % width))

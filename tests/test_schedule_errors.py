@@ -366,6 +366,8 @@ MATMUL = [
      "  Write e.g. lambda i, j: (j // 16, i, j % 16)"),
     ("s[D].storage_align(x, 32)", "s[D].transform_layout(lambda x, y: (y, x))",
      "D has a storage_align, which applies to its present dimensions"),
+    ("s[D].transform_layout(lambda x, y: (y, x))", "s[D].transform_layout(lambda x, y: (y, x))",
+     "D has another layout already\n  Join the two steps."),
     ("s[D].transform_layout(lambda x, y: (y // 4, x, y % 4))", "s[D].storage_align(y, 32)",
      "transform_layout divided y, so y is not a dimension in memory\n  Align an undivided"),
     ("", "s.transform_argument(D, lambda x, y: (y, x))",

@@ -60,6 +60,9 @@ def test_depthwise_convolutions() -> None:
     last = a.transpose(0, 2, 3, 1), w.transpose(2, 3, 0, 1)
     nhwc = testing.depthwise_conv2d_python_nhwc(*last, 2, 1)
     np.testing.assert_allclose(nhwc, expected.transpose(0, 2, 3, 1))
+    A, W = te.placeholder(a.shape, "float64", "A"), te.placeholder(w.shape, "float64", "W")
+    same = tvm.reference(topi.nn.depthwise_conv2d_nchw(A, W, 3, "SAME", 1))(a, w)
+    np.testing.assert_allclose(testing.depthwise_conv2d_python_nchw(a, w, 3, "SAME"), same)
 
 
 def test_softmaxes_and_dilation() -> None:

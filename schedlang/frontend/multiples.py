@@ -1,7 +1,8 @@
 """Sizes that an importer learns to be multiples of numbers, as a model divides them.
 
-A reshape to ``(n//2, 1, -1)`` fits only where ``n`` is even. The size ``n`` is then declared as
-``2 * n_over_2``, all over again: each call checks the multiple.
+A reshape to ``(n//2, 1, -1)`` is known to fit where ``n`` is even. The size ``n`` is then declared
+as ``2 * n_over_2``, all over again: each call checks the multiple. An odd ``n`` that happens to
+fit, such as 3, is refused, too.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 from schedlang.arrays.naming import as_stage
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Shape, Tensor, placeholder
-from schedlang.errors import FrontendError
+from schedlang.errors import FrontendError, warn_user
 from schedlang.expr.nodes import Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.frontend.imported import Imported
@@ -35,9 +35,10 @@ def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:
     Each node becomes stages of topi, which are named after the node; ``layers`` maps stages to
     nodes. Inputs, outputs and parameters keep their names. Parameters are the initializers, with
     the dtypes and values of the file. Arithmetic on shapes is done at import. Where the model
-    divides a size ``n``, and shapes fit only if ``n`` is even, the size is ``2 * n_over_2``, and
-    each call checks it. ``ZipMap``, which makes dicts of probabilities, passes on the tensor of
-    probabilities. Only what the outputs need is imported.
+    divides a size ``n`` by 2, and shapes are known to fit for an even ``n`` alone, the size is
+    ``2 * n_over_2``: a ``UserWarning`` says so, and each call checks it. ``ZipMap``, which makes
+    dicts of probabilities, passes on the tensor of probabilities. Only what the outputs need is
+    imported.
 
     ``If``, ``Loop`` and ``Scan`` are followed where their conditions and counts are known at
     import, such as those that shapes decide. An operator without a form of its own is computed by
@@ -62,12 +63,21 @@ def from_onnx(model: Any, shapes: Mapping[str, Any] | None = None) -> Imported:
     multiples = Multiples(names=names)
     while True:
         try:
-            return _imported(graph, [tuple(map(multiples.extent, shape)) for shape in declared])
+            result = _imported(graph, [tuple(map(multiples.extent, shape)) for shape in declared])
         except FrontendError as error:
             more = multiples.after(error)
             if more is None:
                 raise
             multiples = more
+        else:
+            for size, (number, quotient) in multiples.of.items():
+                warn_user(
+                    f"from_onnx: the model divides {size} by {number}, so {size} is "
+                    f"{number} * {quotient.name} and calls check it; to declare it yourself, give "
+                    f'{number} * sl.var("{quotient.name}") in shapes=',
+                    UserWarning,
+                )
+            return result
 
 
 def _imported(graph: Graph, shapes: Sequence[Shape]) -> Imported:

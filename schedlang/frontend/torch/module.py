@@ -53,8 +53,8 @@ def from_torch(
     ``dynamic_shapes`` declares the sizes of tensors in the form of ``torch.export``:
     ``{"x": {0: "n"}}``, or a ``torch.export.Dim`` with bounds in place of the name. Where
     ``forward`` does something else for a size of 0 or 1, which PyTorch leaves out, the size is
-    larger, and calls check it. They also check that a size ``n`` is even where ``forward`` needs
-    that: it is then ``2 * n_over_2``. The extra ``torch`` installs PyTorch.
+    larger, and calls check it. They also check that a size ``n`` is even where ``forward`` is
+    known to fit only then: it is ``2 * n_over_2``. The extra ``torch`` installs PyTorch.
 
     The result has the weights and buffers that the outputs need, copied, in their dtypes. Stages
     are named after the layers of the module: ``layer1_0_conv1``. ``structure`` is the tuple, list

@@ -230,6 +230,12 @@ def rfactor(state: State, stage: Stage, axis: Axis, factor_axis: int = 0) -> Res
     moved = data != [a for a in op.loops if not a.is_reduce]
     moved = moved or (op.destination is None and stage.leaf[:last] != op.axis)
     if has_annotations(stage) or beyond or moved:
+        if stage.layout or any(t in state.arrays for t in stage.outputs):
+            refuse(
+                f"{stage.name} has another layout, and its loops are already scheduled",
+                "rfactor rebuilds the loops of the stage: call it before transform_layout and the "
+                "other steps on it.",
+            )
         refuse(
             f"{stage.name} is already scheduled, beyond splits of its reduction axes",
             "rfactor rebuilds the loops of the stage: call it before the other steps on it.",

@@ -145,6 +145,8 @@ def transform_layout(state: State, stage: Stage, indices: tuple[Any, ...]) -> Re
             f"it would store {stored} elements, whose offsets overflow 64-bit integers",
             "Use smaller constants, or a smaller tensor.",
         )
+    if stage.layout:
+        refuse(f"{stage.name} has another layout already", "Join the two steps.")
     if stage.align:
         refuse(
             f"{stage.name} has a storage_align, which applies to its present dimensions",

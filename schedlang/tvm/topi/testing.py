@@ -82,7 +82,8 @@ def depthwise_conv2d_python_nchw(
     """Return the convolution of each channel with its own filters by NumPy.
 
     ``filter_np`` is (channel, multiplier, row, column), and the result has channel
-    ``c * multiplier + m``. See :func:`conv2d_nchw_python`.
+    ``c * multiplier + m``. See :func:`conv2d_nchw_python`. ``"SAME"`` pads for each stride
+    alike, as the operators of ``topi.nn``; TVM's function may pad less at a larger stride.
     """
     channels, multiplier, *kernel = filter_np.shape
     filters = np.reshape(filter_np, (channels * multiplier, 1, *kernel))
