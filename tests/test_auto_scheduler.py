@@ -12,7 +12,8 @@ import pytest
 import schedlang as tvm
 from schedlang import auto_scheduler, te
 from schedlang.autotune import Database
-from schedlang.errors import SchedlangError, TuningError
+from schedlang.autotune.record import Trial, Where
+from schedlang.errors import DatabaseWarning, SchedlangError, TuningError
 
 
 @auto_scheduler.register_workload
@@ -78,6 +79,26 @@ def test_a_search_goes_on_from_its_record(tmp_path: Path) -> None:
     task.tune(option, search_policy=policy)
     own = [t for t in task.result.trials if not t.resumed]
     assert not earlier & {t.source for t in own if t.strategy != "untuned"} and len(own) >= 2
+
+
+def test_where_nothing_was_timed_the_least_estimate_is_applied(tmp_path: Path) -> None:
+    task, log = task_of(), tmp_path / "rows.json"
+    (C,), i = task.outputs, task.outputs[0].op.axis[0]
+    where = Where.here([C], task.target, {})
+    for number, (estimate, step) in enumerate([(3e-6, "unroll"), (2e-6, "parallel"), (1e-6, "")]):
+        s = te.create_schedule(C.op)
+        if step:
+            getattr(s[C], step)(i)
+        outcome = "ok" if step else "wrong answer"
+        Database(log).add(where, "C", Trial(number, outcome, s.to_json(), estimate=estimate), [C])
+    with pytest.warns(DatabaseWarning, match=r"not timed, and has the least estimate \(line 2 of"):
+        s, args = task.apply_best(log)
+    assert "parallel i" in str(s)
+    check_rows(s, args)
+    with pytest.raises(TuningError, match="nothing could be timed"):
+        tvm.autotune.best(C, task.target, log)
+    with pytest.raises(TuningError, match="no schedule of C for cpu"):
+        task_of(4, 7).apply_best(log)
 
 
 def test_without_trials_the_cost_model_chooses() -> None:

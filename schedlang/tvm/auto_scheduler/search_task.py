@@ -11,6 +11,9 @@ from schedlang.autotune import Database, TuningResult, autotune
 from schedlang.autotune.at_once.scheduler import autoschedule
 from schedlang.autotune.best import best
 from schedlang.autotune.record import UNTUNED, Where
+from schedlang.autotune.records.estimates import least_estimate
+from schedlang.autotune.records.replay import replay
+from schedlang.autotune.records.warn import warn
 from schedlang.autotune.search import Evolve
 from schedlang.compute.graph import placeholders
 from schedlang.compute.tensor import Tensor
@@ -157,8 +160,8 @@ class SearchTask:
         """Return the fastest schedule of a record file, and the arguments of its kernel.
 
         If it was measured on another machine or with other versions, a
-        :class:`~schedlang.errors.DatabaseWarning` says so. Raise
-        :class:`~schedlang.errors.TuningError` if the file has none.
+        :class:`~schedlang.errors.DatabaseWarning` says so, or that it has the least estimate, if
+        none was timed. Raise :class:`~schedlang.errors.TuningError` if the file has none.
         """
         return self._best(log_file), list(self.compute_dag.tensors)
 
@@ -179,8 +182,18 @@ class SearchTask:
         )
 
     def _best(self, log_file: Any) -> Schedule:
-        path = checked_path("SearchTask.apply_best", log_file)
-        return best(self.outputs, or_emulator(self.target), database=path).schedule
+        path, target = checked_path("SearchTask.apply_best", log_file), or_emulator(self.target)
+        try:
+            return best(self.outputs, target, database=path).schedule
+        except TuningError:
+            least = least_estimate([Database(path)], Where.here(self.outputs, target, {}))
+            if least is None:
+                raise
+        warn(
+            f"the schedule of {self.workload_key} was not timed, and has the least estimate "
+            f"(line {least.line} of {least.path})"
+        )
+        return replay(least, self.outputs)
 
     def __repr__(self) -> str:
         return f"SearchTask({self.workload_key}, {self.target.kind})"

@@ -8,7 +8,7 @@ from typing import Any
 
 from schedlang.autotune.database import Database, nearest_first
 from schedlang.autotune.record import Where
-from schedlang.autotune.records.distance import comparable
+from schedlang.autotune.records.estimates import least_estimate
 from schedlang.autotune.records.warn import warn
 from schedlang.errors import TuningError
 from schedlang.signatures import public
@@ -100,16 +100,9 @@ class ApplyHistoryBest:
 
     def _by_estimate(self, task: Task, name: str, place: Where) -> ConfigEntity | None:
         """Return the configuration of the least estimate, where nothing could be timed."""
-        ranked = [
-            (entry.trial.estimate, entry)
-            for database in self._databases
-            for entry in database.entries()
-            if entry.trial.template == name and entry.trial.outcome == "ok"
-            if entry.trial.estimate is not None and comparable(place, entry.where)
-        ]
-        if not ranked:
+        least = least_estimate(self._databases, place, name)
+        if least is None:
             return None
-        _, least = min(ranked, key=lambda item: item[0])
         warn(
             f"the configuration of {workload_text(task.workload)} was not timed, and has the least "
             f"estimate (line {least.line} of {least.path})"
