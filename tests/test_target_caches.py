@@ -248,3 +248,17 @@ def test_large_outputs_that_a_call_allocates_start_on_a_cache_line() -> None:
     f = sl.build(sl.schedule(C), [A, C], target="python")
     new = f._fresh(None, (1 << 10, 256), "float32")
     assert new.ctypes.data % 64 == 0 and new.shape == (1 << 10, 256) and new.flags.c_contiguous
+
+
+@pytest.mark.parametrize("width", [1024, 1040])
+def test_rows_that_are_pages_apart_are_not_streamed_in_turns(width: int) -> None:
+    """Stores of such rows past the caches meet in the buffers that gather lines."""
+    X = sl.placeholder((8192, width), name="X")
+    k = sl.reduce_axis(width, name="k")
+    S = sl.compute((8192,), lambda i: sl.sum(X[i, k], axis=k), name="S")
+    Y = sl.compute(X.shape, lambda i, j: X[i, j] - S[i], name="Y")
+    s, _ = by_model(replace(problem_of([Y], MACHINES["Zen 3"], {}), threads=1))
+    loops = [line for line in str(s).split("Y[")[0].splitlines() if line.lstrip().startswith("for")]
+    in_turns = any("i.inner" in line for line in loops[-2:])
+    assert not (width == 1024 and in_turns and "nontemporal" in str(s)), str(s)
+    assert "nontemporal" in str(s), str(s)
