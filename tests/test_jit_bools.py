@@ -56,7 +56,11 @@ def in_loops(x, t, u):
     while t < 4:
         ended = not x[0] > t
         t += 1
-    return large + large, last + last, n, count, ended + True
+    k = 0
+    while k < 1 or x[k] > 0:
+        past = k > 0
+        k += 1
+    return large + large, last + last, n, count, ended + True, past + True
 
 
 def kinds(x, t, u):

@@ -41,6 +41,18 @@ READ = {
         "c = [0.5, 0.25, 1.0, 2.0, 3.0, 0.5]\ny = np.zeros_like(x)\n"
         "for i in range(6):\n    y += c[i] * np.roll(x, i)\nreturn y"
     ),
+    "numbers of a list": (
+        "c = [1, 2, 3, 4, 5]\nb = (True, False)[k[0] % 2]\n"
+        'return c[k[0]] * np.arange(3, dtype="int8"), c[k[1]] + 0, b + 1, b + x'
+    ),
+    "np.take": (
+        "return np.take(TABLE, k), np.take([1.0, 2, 3, 4, 5], k[0]), "
+        "np.take(TABLE, [k[0], 1], axis=0)"
+    ),
+    "a list of places": (
+        "y = x * 1\ny[[k[0], k[1]]] = 7\n"
+        "return y, x[[k[0], 0]], TABLE[[[k[0]], [k[1]]]], TABLE[[k[0]],]"
+    ),
     "sizes": (
         "n = [1, 2, 3, 1, 2, 3]\ny = np.zeros(6)\n"
         "for i in range(6):\n    y[i] = x[: n[i]].sum()\nreturn y"
@@ -85,6 +97,9 @@ def test_a_view_of_a_table_is_not_written() -> None:
 def test_tables_of_no_numbers() -> None:
     function = function_with("return np.array(['a', 'b'])[k]")
     with pytest.raises(ComputeTypeError, match="array of strings"):
+        sl.jit(function, target="python")(np.arange(2), np.ones(7))
+    function = function_with("return [1, 2.5, 'a'][k[0]]")
+    with pytest.raises(ComputeTypeError, match=r"(?s)not all floats.* table = np.array\(\["):
         sl.jit(function, target="python")(np.arange(2), np.ones(7))
 
 

@@ -50,8 +50,24 @@ def functions_of_an_index(x, u):
     return x, u + k, u + np.maximum(k, 1), u * np.add(k, 1), x + np.sqrt(k), (k << 1) // 8 + u
 
 
+def carried_by_loops(x, u):
+    """A number of Python stays one in a loop that elements end, and takes the dtype of an array."""
+    k, t, s, r = 0, 0, 0, 0.5
+    y = x * 1
+    while k < len(x) - 1 and x[k] < 1:
+        y = y * k + t
+        v = u + k
+        s = s * 1.5 + y[0]
+        t = t * 0.5 + 0.25
+        s += r
+        r = k
+        k += 1
+    return y, v, x * t, x * k, u * k, s, y * s, r
+
+
 def functions_of_a_complex_number(z, t):
     w = t + 2j
+    assert type(w) is complex
     return z * w, z * np.exp(w), z + np.conj(w), z * w.real, z * abs(w), z * np.abs(w)
 
 
@@ -65,6 +81,7 @@ def test_numbers_of_python(function: Callable[..., Any]) -> None:
 
 def test_an_index_and_a_complex_number() -> None:
     check(functions_of_an_index, X.copy(), U)
+    check(carried_by_loops, X.copy(), U)
     check(functions_of_a_complex_number, X * np.complex64(1j), 0.25)
 
 

@@ -28,6 +28,20 @@ def refused(function, args, words, error=SchedlangError):
         traced(*args)
 
 
+def unhoisted(x):
+    k = 0
+    while k > 3 or (v := x[k]) > 0:
+        k += 1
+    return v
+
+
+def huge(x):
+    for k in range(2**63 + 1):
+        if x[k] < 0:
+            break
+    return k
+
+
 def halved(x):
     return x * 1 if x.sum() > 1 else x[:1, :3]
 
@@ -165,6 +179,9 @@ REFUSED = {
                      ["as a Python int"]),
     "an axis": (lambda x, n: x.sum(axis=n), [MATRIX, np.int64(1)], ["as a Python int"]),
     "a slice": (lambda x, n: x[:n], [MATRIX, np.int64(3)], ["as a Python int"]),
+    "a name in a test": (unhoisted, [INTS], ["Assign the name in a line of its own", ":="]),
+    "a range beyond int64": (huge, [INTS], ["more numbers than int64", str(2**63 - 1)]),
+    "a result beyond int64": (lambda x: 2**63, [INTS], ["returns 9223372036854775808", "int64"]),
     "if": (halved, [MATRIX], ["if at line", "(6, 4) on one side", "(1, 3) on the other"]),
     "a float into integers": (shifted, [INTS], ["float64 into counts of int64", "counts = ..."]),
     "a large number": (lambda a: a + 300, [INTS.astype("uint8")],

@@ -64,6 +64,22 @@ def walrus_in_a_test(x):
     return x[m], x[k], x[n], x[h], y, z, 1 < 2 < (h := 4), x[h]
 
 
+def walruses_in_loops(x):
+    k, s, w = 0, 0.0, x[0] * 0
+    while k < 5 and 0 < (v := abs(x[k])) < 4:
+        s += v
+        k += 1
+    while (t := w + 1) < x[2]:
+        w += 0.75
+    for i in range(6):
+        if (a := x[i]) > 2:
+            s += a
+        elif (b := x[i] * 2) < 4:
+            s -= b
+        y = (z := s * 2) + 1
+    return k, s, v, w, t, a, y, z
+
+
 def classes(x):
     a, b, t = x[0] < 2.0, float(x[0]) < 2.0, float(x[0])
     return type(a) is np.bool_, type(b) is bool, type(t) is float, type(x[0]) is np.float64
@@ -78,7 +94,7 @@ def operands_run_once(x):
 
 FUNCTIONS = [
     name_of_a_comprehension, name_of_a_default, closure_around_a_loop, closure_after_a_loop,
-    walrus_in_a_test, operands_run_once, classes,
+    walrus_in_a_test, walruses_in_loops, operands_run_once, classes,
 ]  # fmt: skip
 INPUTS = [np.array([1.0, 2, 3, 4, 5, 6]), np.array([-1.0, 2, 3, -4, 5, 6])]
 

@@ -26,6 +26,7 @@ from schedlang.tracing.creation import create
 from schedlang.tracing.forms import check_known
 from schedlang.tracing.items import plain
 from schedlang.tracing.leaves import flatten, is_traced
+from schedlang.tracing.lookups import taken
 from schedlang.tracing.missed_reads import raise_where
 from schedlang.tracing.placed import refuse_elements
 from schedlang.tracing.python_numbers import are_of_python, bool_of_python
@@ -296,6 +297,7 @@ CALLED: dict[Any, Callable[[Any, Any, Any], Any]] = {
     divmod: divided,
     **dict.fromkeys((np.nditer, np.ndenumerate, np.frombuffer), refuse_elements),
     np.linspace: _linspace,
+    np.take: taken,
     np.lib.stride_tricks.as_strided: _as_strided,
     np.ascontiguousarray: rows_of,
     **dict.fromkeys((np.array, np.asarray, np.asanyarray), converted_array),

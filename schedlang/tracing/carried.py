@@ -29,19 +29,24 @@ def python_numbers(values: list[Value], numbers: set[int]) -> list[Value]:
     ]
 
 
-def widened(starts: list[Value], loop: HostLoop) -> list[Value]:
+def widened(starts: Sequence[Value], loop: HostLoop) -> list[Value]:
     """Return the values before a loop, Python numbers in the dtype of what follows them.
 
     One that this dtype cannot hold, such as a float before integers, has a dtype that holds both,
     and an integer beyond an integer dtype raises ``ComputeTypeError``. A number that a Python
-    number follows waits until the dtypes of the others are known.
+    number follows waits until the dtypes of the others are known, and stays one of Python.
     """
     weak = [is_weak(v) for v in starts]
-    ready = [w and not is_weak(c.leaving) for w, c in zip(weak, loop.carries)]
-    cast_now = ready if any(ready) else weak
+    typed = [w and not is_weak(c.leaving) for w, c in zip(weak, loop.carries)]
+    if any(typed):
+        return [
+            cast(v, _holding(v, c.leaving)) if now and isinstance(v, Expr) else v
+            for v, now, c in zip(starts, typed, loop.carries)
+        ]
     return [
-        cast(v, _holding(v, c.leaving)) if now and isinstance(v, Expr) else v
-        for v, now, c in zip(starts, cast_now, loop.carries)
+        Cast(cast(v, kind), kind, weak=True) if isinstance(v, Expr) and v.dtype != kind else v
+        for v, w, c in zip(starts, weak, loop.carries)
+        for kind in (_holding(v, c.leaving) if w and isinstance(v, Expr) else v.dtype,)
     ]
 
 
@@ -64,7 +69,7 @@ def held(loop: HostLoop, starts: Sequence[Value]) -> HostLoop:
     """Return a loop whose numbers leave an iteration in the dtypes of Python numbers before it."""
     carries = [
         replace(c, leaving=cast(c.leaving, c.entering.dtype))
-        if is_weak(v) and isinstance(c.leaving, Expr) and c.leaving.dtype != c.entering.dtype
+        if is_weak(v) and isinstance(c.leaving, Expr)
         else c
         for v, c in zip(starts, loop.carries)
     ]

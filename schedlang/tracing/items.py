@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from schedlang.arrays.creation import asarray
 from schedlang.arrays.operands import axis_in
 from schedlang.arrays.taking import MOST_CHOICES
 from schedlang.compute.tensor import Tensor
@@ -116,9 +117,12 @@ def _end(end: Any) -> Any:
 def _known_index(item: Any) -> Any:
     """Return a list of indices, or an array of indices, as an index of a tensor.
 
-    A short one stays a list; a longer one becomes a constant of the trace.
+    A short one stays a list; a longer one becomes a constant of the trace. Numbers of the trace
+    become one of its arrays.
     """
     if isinstance(item, list):
+        if any(map(is_traced, flatten(item)[0])):
+            return asarray(plain(item))
         if not all(isinstance(v, (int, np.bool_, np.integer)) for v in flatten(item)[0]):
             return plain(item)
     elif not current().closed or item.dtype.kind not in "biu":

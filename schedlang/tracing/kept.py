@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from schedlang.tracing.branches import choose, is_unknown, merged
 from schedlang.tracing.called import TracedRange, TracedZip
 from schedlang.tracing.carry_checks import LoopSource, title_of
 from schedlang.tracing.creation import create
-from schedlang.tracing.items import plain
 from schedlang.tracing.leaves import flatten, is_traced, rebuilt
 from schedlang.tracing.leaving import PREFIX
 from schedlang.tracing.loops import run_loop, run_while
@@ -27,7 +26,7 @@ from schedlang.tracing.rebound import LoopNames, is_array
 from schedlang.tracing.recurrence import ends_early
 from schedlang.tracing.spans import End, extent_between, known_end, of_lengths, range_of
 from schedlang.tracing.states import NOTHING, UNBOUND, State, is_data
-from schedlang.tracing.trace import KNOWN, Trace, current
+from schedlang.tracing.trace import Trace, current
 from schedlang.tracing.unchanged import unchanged
 from schedlang.tracing.unknown import line_text
 
@@ -60,10 +59,10 @@ class Items:
 def items_of(given: Any) -> Items | None:
     """Return the items of a range of integers, or the rows of an array; else ``None``."""
     if isinstance(given, range):
+        first, numbers = given.start, _count_of(given)
         if given.step == 1:
-            first = given.start
-            return Items(len(given), lambda k: first + k if first else k, first)
-        return Items(len(given), lambda k: given.start + given.step * k)
+            return Items(numbers, lambda k: first + k if first else k, first)
+        return Items(numbers, lambda k: first + given.step * k)
     if isinstance(given, TracedRange):
         start, stop = known_end(given.start), known_end(given.stop)
         if start is None or stop is None or is_traced(given.step) or not given.step:
@@ -80,6 +79,20 @@ def items_of(given: Any) -> Items | None:
         rows = known_end(given.extents[0])
         return None if rows is None else Items(rows, lambda k: given[k])
     return None
+
+
+def _count_of(numbers: range) -> int:
+    """Return how many numbers a range has; raise for more than an index of a kernel counts."""
+    try:
+        return len(numbers)
+    except OverflowError:
+        raise ComputeTypeError(
+            explain(
+                f"{numbers} in {line_text()}",
+                "it has more numbers than int64, the dtype of the indices of loops, holds",
+                f"Let the range end at most {2**63 - 1} numbers after its start.",
+            )
+        ) from None
 
 
 def _items_together(parts: Sequence[Items], count: int) -> Items | None:
@@ -300,18 +313,9 @@ def end_of(numbers: range | TracedRange) -> Any:
     if isinstance(numbers, range):
         return numbers.start + len(numbers) * numbers.step
     items = items_of(numbers)
-    return wrap(items.at(items.count)) if items is not None else refuse_range(numbers)
-
-
-def refuse_range(given: TracedRange) -> NoReturn:
-    """Raise for a range whose ends are unknown in a trace."""
-    raise ComputeTypeError(
-        explain(
-            f"range({plain(given.start)}, {plain(given.stop)}, {given.step}) in {line_text()}",
-            "its ends are values of arrays, which are unknown while the function is traced",
-            KNOWN,
-        )
-    )
+    # both ends are known where a while is a loop over a range
+    assert items is not None
+    return wrap(items.at(items.count))
 
 
 def _name(target: str) -> str:

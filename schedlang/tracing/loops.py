@@ -117,16 +117,17 @@ def run_loop(
     """Return the carry after a loop over ``body``, whose statements have ``code``.
 
     If the loop ``stops``, iterations change nothing once the first part of the carry is false.
-    ``head`` names the loop in ``f.loops``. ``source`` describes a loop of the user's source, which
-    has no head if it is traced for the shapes of its names alone.
+    ``head`` names the loop in ``f.loops``. ``source`` describes a loop of the user's source. One
+    that is traced for the shapes of its names alone has no head, and returns ``init``.
     """
     leaves, form = flatten(init)
     starts = [_value(leaf) for leaf in leaves]
-    loop, passed, floats = _fitted(trace, lo, hi, body, leaves, starts, form, code, source)
-    from_source = source is not None and head != ""
-    if source is not None and from_source:
+    loop, passed, numbers = _fitted(trace, lo, hi, body, leaves, starts, form, code, source)
+    if not head:
+        return init
+    if source is not None:
         loop = replace(loop, user_index=source.index, stops=stops)
-    values = python_numbers(_values(trace, loop, head, from_source), floats)
+    values = python_numbers(_values(trace, loop, head, source is not None), numbers)
     for storage, value in zip(loop.storages, values[len(starts) :]):
         write_where(trace, storage, value)
     for k, (leaf, carry) in enumerate(zip(leaves, loop.carries)):
@@ -169,9 +170,9 @@ def run_while(
 
     leaves, form = flatten((_truth(test), *init))
     starts = [_value(leaf) for leaf in leaves]
-    loop, passed, floats = _fitted(trace, 0, 1, body, leaves, starts, form, code, source)
+    loop, passed, numbers = _fitted(trace, 0, 1, body, leaves, starts, form, code, source)
     loop = replace(loop, tested=True)
-    values = python_numbers(_values(trace, loop, f"line {source.line}", True), floats)
+    values = python_numbers(_values(trace, loop, f"line {source.line}", True), numbers)
     for storage, value in zip(loop.storages, values[len(starts) :]):
         write_where(trace, storage, value)
     results = []
@@ -223,15 +224,11 @@ def _fitted(
     The third result has the parts of the carry that are numbers of Python in all iterations.
     """
     loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, source)
-    floats: set[int] = set()
     first = starts
-    while any(map(is_weak, starts)):
+    while True:
         known, starts = starts, widened(starts, loop)
-        floats = {
-            k
-            for k, (old, new, c) in enumerate(zip(known, starts, loop.carries))
-            if old is not new and is_weak(c.leaving)
-        }
+        if all(a is b for a, b in zip(known, starts)):
+            break
         loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, source)
     while any(is_wider(v, c) for v, c in zip(starts, loop.carries)):
         # a number of NumPy has the dtype that it has after an iteration from the beginning on
@@ -250,11 +247,11 @@ def _fitted(
             for v, c in zip(starts, loop.carries)
         ]
         loop, passed = _traced(trace, lo, hi, body, leaves, starts, form, code, source)
-    floats |= {k for k, v in enumerate(starts) if is_python_bool(v)}
+    numbers = {k for k, v in enumerate(starts) if is_weak(v) or is_python_bool(v)}
     loop = held(loop, first)
     for k, carry in enumerate(loop.carries[: len(starts)]):
         check_fits(carry, k, loop.body, source)
-    return loop, passed, floats
+    return loop, passed, numbers
 
 
 def _typed(value: Value, dtype: str) -> Value:

@@ -9,7 +9,7 @@ import numpy as np
 from schedlang.arrays.shapes import same_shape
 from schedlang.compute.tensor import Tensor, shape_text
 from schedlang.errors import ComputeError, ComputeTypeError, explain
-from schedlang.expr.nodes import Expr
+from schedlang.expr.nodes import Const, Expr
 from schedlang.language.construct import as_expr
 from schedlang.tracing.items import assigned_value, index_of, plain
 from schedlang.tracing.leaves import is_traced
@@ -112,6 +112,15 @@ def update_in_place(ufunc: Any, target: Any, item: Any, *values: Any) -> None:
 def value_of(leaf: Any, title: str) -> Value:
     """Return the value of a leaf of what a function returns; raise for what has none."""
     result = plain(leaf)
+    if not isinstance(result, Tensor) and _is_beyond_int64(result):
+        raise ComputeTypeError(
+            explain(
+                f"{title} returns {result}",
+                "a kernel returns integers of Python as int64, which holds "
+                f"{-(2**63)}..{2**63 - 1}",
+                "Return a float, or compute this integer outside of the function.",
+            )
+        )
     if isinstance(result, (Tensor, Expr)):
         return result
     try:
@@ -121,3 +130,10 @@ def value_of(leaf: Any, title: str) -> Value:
             f"{title} returns {type(leaf).__name__}: a traced function returns arrays and numbers, "
             "and tuples, lists and dicts of them"
         ) from None
+
+
+def _is_beyond_int64(value: Any) -> bool:
+    """Return whether a value is a known integer of Python that int64 does not hold."""
+    if isinstance(value, Const) and value.weak:
+        value = value.value
+    return type(value) is int and not -(2**63) <= value < 2**63

@@ -100,7 +100,7 @@ def class_of(value: Value) -> type:
         return np.ndarray
     kind = np.dtype(value.dtype).type
     weak = isinstance(value, Expr) and value.weak
-    kinds = {"i": int, "u": int, "f": float, "b": bool}
+    kinds = {"i": int, "u": int, "f": float, "b": bool, "c": complex}
     return kinds.get(np.dtype(kind).kind, kind) if weak else kind
 
 

@@ -17,6 +17,7 @@ from schedlang.tracing.leaving import PREFIX, Flags, fits, is_left
 from schedlang.tracing.names import assigned, inside, names_read, plainly_assigned, read_first
 from schedlang.tracing.tables import names_written
 from schedlang.tracing.unassigned import Unassigned
+from schedlang.tracing.walruses import has_walrus, with_statements
 
 # the name by which rewritten code refers to schedlang.tracing.control
 CONTROL = "_sl_control"
@@ -28,8 +29,8 @@ _OF_FRAMES = {"super", "locals", "globals", "vars", "dir", "eval", "exec", "__im
 
 def rewrite_function(tree: ast.FunctionDef) -> ast.FunctionDef:
     """Return a definition whose loops, branches and calls go through ``control``."""
+    body = tree.body = with_statements(tree)
     rewriter = _Rewriter(tree)
-    body = tree.body
     start = 1 if ast.get_docstring(tree, clean=False) is not None else 0
     own = Unassigned(tree, rewriter.fixed, CONTROL)
     flagged = Flags(rewriter.fixed).block(own.block(body[start:]))
@@ -278,7 +279,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:  # noqa: N802
         self.generic_visit(node)
-        if _has_walrus(node):
+        if has_walrus(node):
             return node
         word = "both" if isinstance(node.op, ast.And) else "either"
         parts: list[ast.expr] = [ast.Lambda(_no_arguments(), value) for value in node.values]
@@ -294,7 +295,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:  # noqa: N802
         self.generic_visit(node)
-        if _has_walrus(node):
+        if has_walrus(node):
             return node
         sides: list[ast.expr] = [ast.Lambda(_no_arguments(), v) for v in (node.body, node.orelse)]
         new = ast.Call(_helper("choice"), [node.test, *sides], [])
@@ -307,7 +308,7 @@ class _Rewriter(ast.NodeTransformer):
             word = _helper(words[type(node.ops[0])])
             new = ast.Call(word, [node.left, node.comparators[0]], [])
             return ast.fix_missing_locations(ast.copy_location(new, node))
-        if len(node.ops) == 1 or _has_walrus(node):
+        if len(node.ops) == 1 or has_walrus(node):
             return node
         parts: list[ast.expr] = [node.left]
         for op, value in zip(node.ops, node.comparators):
@@ -360,11 +361,6 @@ def _assigned_before_calls(body: Sequence[ast.stmt]) -> set[str]:
     """Return the names that a body assigns before it may call a function."""
     first = takewhile(lambda s: isinstance(s, ast.Assign) and not _may_call([s]), body)
     return set(assigned(first)) if _may_call(body) else set(assigned(body))
-
-
-def _has_walrus(node: ast.expr) -> bool:
-    """Return whether an expression assigns a name, which a lambda would keep for itself."""
-    return any(isinstance(part, ast.NamedExpr) for part in ast.walk(node))
 
 
 def _no_arguments() -> ast.arguments:

@@ -125,6 +125,11 @@ def _instead_of_library(library: str) -> str:
 
 def _instead_of_test(text: str) -> str:
     """Return what to write instead of the truth value that a line asks for."""
+    if text.startswith(("while ", "if ", "elif ")) and ":=" in text:
+        return (
+            "Assign the name in a line of its own before the test; of while (v := f(x)) > 0, "
+            "write while True: v = f(x), and if not v > 0: break."
+        )
     if text.startswith("while"):
         return (
             "Let the loop run a number of times that is known, sl.fori_loop(0, n, body, init), and "
