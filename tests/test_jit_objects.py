@@ -288,6 +288,16 @@ def test_functions_of_c_have_no_hash() -> None:
     np.testing.assert_array_equal(sl.jit(looped, target="python")(x.copy()), looped(x.copy()))
 
 
+def test_functions_of_c_take_no_traced_numbers() -> None:
+    tripled = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(lambda x: 3 * x)
+
+    def called(x):
+        return tripled(x[0])
+
+    with pytest.raises(ComputeTypeError, match=r"(?s)of ctypes in called at.*outside of called"):
+        sl.jit(called)(np.arange(6.0))
+
+
 def test_objects_that_are_too_many_to_follow() -> None:
     many = [[k] for k in range(21_000)]
 

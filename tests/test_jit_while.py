@@ -168,6 +168,18 @@ def primes(flags):
     return flags
 
 
+def steps_down(x):
+    n, k = len(x), len(x) - 1
+    for i in range(1, n):
+        for j in range(n - 1, -1, -i):
+            x[j] += i
+    t = 0.0
+    while k >= 0:
+        t = t * 0.5 + x[k]
+        k += -1
+    return t
+
+
 def last_of_a_range(k):
     j = -1
     for j in range(k[0], k[1]):  # noqa: B007
@@ -200,6 +212,7 @@ PROGRAMS: dict[Callable[..., Any], list[Any]] = {
         np.array([0, 2, 2, 5, 6]), np.array([0, 3, 1, 2, 4, 5]), RANDOM.random(6), RANDOM.random(6)
     ],
     primes: [np.ones(40, bool)],
+    steps_down: [RANDOM.random(6)],
     down_from_an_element: [RANDOM.random(6) + 0.2, np.array([4])],
 }  # fmt: skip
 

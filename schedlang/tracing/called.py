@@ -38,11 +38,15 @@ from schedlang.tracing.unknown import line_text
 
 @dataclass(frozen=True)
 class TracedRange:
-    """A range whose ends are values of a trace, or whose step is an index of at least 1."""
+    """A range whose ends are values of a trace, or whose step is an index of one sign.
+
+    It goes ``up`` or down.
+    """
 
     start: Any
     stop: Any
     step: Any
+    up: bool
 
 
 class TracedZip:
@@ -86,14 +90,16 @@ def _range(_: Any, args: Any, named: Any) -> Any:
     step = args[2] if len(args) == 3 else 1
     if is_traced(step):
         known = known_end(step)
-        least = None if known is None else range_of(known)[0]
-        if least is None or least < 1:
+        least, most = (None, None) if known is None else range_of(known)
+        up = least is not None and least > 0
+        if not up and (most is None or most >= 0):
             # elements or lengths decide its direction
             return range(start, stop, step)
-    elif not index(step):
+        return TracedRange(start, stop, step, up)
+    if not index(step):
         # raises Python's error
         range(0, 0, step)
-    return TracedRange(start, stop, step)
+    return TracedRange(start, stop, step, step > 0)
 
 
 def _extreme(function: Any, args: Any, named: Any) -> Any:

@@ -16,10 +16,10 @@ import numpy as np
 from schedlang.tracing.array import array_of
 from schedlang.tracing.branches import condition_of, is_unknown, merged
 from schedlang.tracing.called import CALLED, TracedRange, truth
-from schedlang.tracing.code import is_library
+from schedlang.tracing.code import is_library, is_of_ctypes
 from schedlang.tracing.element_ends import as_while
 from schedlang.tracing.kept import end_of, has_items, items_of, run_kept, run_kept_while
-from schedlang.tracing.leaves import is_traced
+from schedlang.tracing.leaves import flatten, is_traced
 from schedlang.tracing.lookups import looked_up
 from schedlang.tracing.missed_reads import missed, missed_or, read_of
 from schedlang.tracing.source import from_source
@@ -27,6 +27,7 @@ from schedlang.tracing.spans import known_end
 from schedlang.tracing.states import NOTHING, UNBOUND, State
 from schedlang.tracing.trace import running_trace
 from schedlang.tracing.unchanged import check_iterators, unchanged
+from schedlang.tracing.unknown import refuse_c_function
 
 
 def converted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,6 +66,8 @@ def call(function: Any, /, *args: Any, **named: Any) -> Any:
     if trace is None:
         return function(*args, **named)
     check_iterators(trace, (*args, getattr(function, "__self__", None)))
+    if is_of_ctypes(function) and any(map(is_traced, flatten((args, named))[0])):
+        refuse_c_function(function)
     special = CALLED.get(function) if _has_hash(function) else None
     if special is not None:
         return special(function, args, named)

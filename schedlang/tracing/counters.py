@@ -180,9 +180,13 @@ def _added(statement: ast.stmt, name: str) -> int | None:
     else:
         return None
     is_own = isinstance(target, ast.Name) and target.id == name
+    sign = 1
+    while isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):
+        sign, value = -sign, value.operand
     if not is_own or not isinstance(value, ast.Constant) or type(value.value) is not int:
         return None
-    steps: dict[type, int] = {ast.Add: value.value, ast.Sub: -value.value}
+    step = sign * value.value
+    steps: dict[type, int] = {ast.Add: step, ast.Sub: -step}
     return steps.get(type(op))
 
 

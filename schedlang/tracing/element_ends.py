@@ -28,7 +28,7 @@ def as_while(
         _sl_counter = value
 
     def test() -> Any:
-        return _sl_counter < stop if is_traced(step) or step > 0 else _sl_counter > stop
+        return _sl_counter < stop if numbers.up else _sl_counter > stop
 
     def iteration() -> Any:
         nonlocal _sl_counter

@@ -67,7 +67,7 @@ def items_of(given: Any) -> Items | None:
         start, stop = known_end(given.start), known_end(given.stop)
         if start is None or stop is None or is_traced(given.step) or not given.step:
             return None
-        ends = (start, stop) if given.step > 0 else (stop, start)
+        ends = (start, stop) if given.up else (stop, start)
         count = extent((extent_between(*ends) + abs(given.step) - 1) // abs(given.step))
         if given.step == 1 and isinstance(start, int) and start == 0:
             return Items(count, lambda i: i, 0)

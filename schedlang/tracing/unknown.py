@@ -219,6 +219,21 @@ def _called() -> str:
     return title if title.isidentifier() else "f"
 
 
+def refuse_c_function(function: Any) -> NoReturn:
+    """Raise for a function of ctypes that is called with arrays or numbers of a trace."""
+    where, _ = _line()
+    name = getattr(function, "__name__", "a function")
+    raise ComputeTypeError(
+        explain(
+            f"{name} of ctypes in {where}",
+            "it takes known numbers and addresses, and its arguments are unknown while the "
+            "function is traced",
+            f"Write a function of NumPy in its place, such as np.cos(x) for cos, or call it "
+            f"outside of {_called()} and pass its result as an argument.",
+        )
+    )
+
+
 def refuse_element(array: Any) -> NoReturn:
     """Raise for an array of a traced function whose elements a lambda over axes reads."""
     where, _ = _line()
