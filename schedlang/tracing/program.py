@@ -410,12 +410,13 @@ def _add_serial(loop: HostLoop, planner: Planner) -> None:
     made = planner.build_loop(loop, planner.places, name)
     read = planner.need([value for value, _ in loop.read])
     starts = planner.need([loop.carries[k].start for k in made.given])
+    elements = [planner.places[tensor] for tensor in made.elements]
     scalars = [planner.places[v] for v in made.scalars]
     for k, place in zip(made.given, starts):
         if k not in made.moving:
             planner.places[loop.carries[k].result] = place
     results = tuple(planner.add(loop.carries[k].result) for k in made.moving)
-    planner.steps.append(KernelCall(made.kernel, (*read, *starts, *scalars), results))
+    planner.steps.append(KernelCall(made.kernel, (*read, *starts, *elements, *scalars), results))
 
 
 def _say_host(loop: HostLoop, reason: str) -> list[str]:

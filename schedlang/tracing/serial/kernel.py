@@ -19,7 +19,7 @@ from schedlang.target import Target
 from schedlang.targets.build import kernel_of_nest
 from schedlang.tracing.recurrence import same_value
 from schedlang.tracing.serial.elements import with_local_elements
-from schedlang.tracing.serial.nest import LARGE, copied, filling, loop_of
+from schedlang.tracing.serial.nest import LARGE, copied, element_of, filling, loop_of
 from schedlang.tracing.serial.order import NotInKernel, behind, order_of, title_of
 from schedlang.tracing.serial.segments import Maker, Names
 from schedlang.tracing.serial.simpler import simpler
@@ -31,14 +31,15 @@ from schedlang.tracing.trace import HostLoop, run_as_current
 class SerialKernel:
     """A kernel that runs a loop.
 
-    It takes what the loop reads, the first values of the carries at the positions ``given``, and
-    the ``scalars``. The carries at the positions ``moving`` are its results; it makes the first
-    values of some of them itself.
+    It takes what the loop reads, the first values of the carries at the positions ``given``, the
+    tensors of which ``elements`` are the first values of others, and the ``scalars``. The carries
+    at the positions ``moving`` are its results; it makes the first values of some of them itself.
     """
 
     kernel: Kernel
     scalars: tuple[Var, ...]
     given: tuple[int, ...]
+    elements: tuple[Tensor, ...]
     moving: tuple[int, ...]
 
 
@@ -74,7 +75,7 @@ def serial_kernel(
     Raise :class:`NotInKernel` if it has none.
     """
     try:
-        nest, scalars, given, places = _nest(loop, name, target, compiler)
+        nest, scalars, given, elements, places = _nest(loop, known, name, target, compiler)
     except SchedlangError as error:
         raise NotInKernel(first_line(error)) from None
     if not all(v in known for v in scalars):
@@ -85,12 +86,12 @@ def serial_kernel(
         kernel.machine_nest  # noqa: B018
     except SchedlangError as error:
         raise NotInKernel(first_line(error)) from None
-    return SerialKernel(kernel, scalars, given, places)
+    return SerialKernel(kernel, scalars, given, elements, places)
 
 
 def _nest(
-    loop: HostLoop, name: str, target: Target, compiler: str
-) -> tuple[Nest, tuple[Var, ...], tuple[int, ...], tuple[int, ...]]:
+    loop: HostLoop, known: Container[Any], name: str, target: Target, compiler: str
+) -> tuple[Nest, tuple[Var, ...], tuple[int, ...], tuple[Tensor, ...], tuple[int, ...]]:
     names = Names()
     where: dict[Tensor, Buffer] = {}
     inputs: list[Buffer] = []
@@ -98,13 +99,19 @@ def _nest(
         buffer = _argument(names, value, tensor)
         where[tensor] = buffer
         inputs.append(buffer)
+    # what the loop reads, by its name around the loop
+    around = {value: where[tensor] for value, tensor in loop.read if isinstance(value, Tensor)}
+    elements: dict[Tensor, Buffer] = {}
     outputs: list[Buffer] = []
     copies: list[Stmt] = []
     given = []
     places = []
     for k, c in enumerate(loop.carries):
         is_fixed = same_value(c.leaving, c.entering)
-        filled = None if is_fixed else filling(c.start)
+        source = None if is_fixed else element_of(c.start)
+        if source is not None and source in known and source not in around:
+            elements[source] = around[source] = _argument(names, source, source)
+        filled = None if is_fixed else filling(c.start, around)
         if filled is None:
             first = _argument(names, c.start, c.entering)
             inputs.append(first)
@@ -115,7 +122,9 @@ def _nest(
         own = Buffer(names.fresh(title_of(loop, c)), c.entering.dtype, tuple(c.entering.shape))
         where[c.entering] = own
         outputs.append(own)
-        copies.append(copied(first, own, own.name) if filled is None else filled(own))
+        copy = copied(first, own, own.name) if filled is None else filled(own)
+        # an element is read before an array that may be the same one is written
+        copies.insert(len(copies) if own.shape else 0, copy)
         places.append(k)
     maker = Maker(target, compiler, names)
     body = loop_of(maker, loop, where)
@@ -128,7 +137,7 @@ def _nest(
         if isinstance(node, Var)
     }
     scalars = tuple(sorted(used, key=lambda v: v.name))
-    args: tuple[Union[Buffer, Var], ...] = (*inputs, *scalars, *outputs)
+    args: tuple[Union[Buffer, Var], ...] = (*inputs, *elements.values(), *scalars, *outputs)
     taken = names.taken | {v.name for v in scalars}
     return (
         Nest(
@@ -136,6 +145,7 @@ def _nest(
         ),
         scalars,
         tuple(given),
+        tuple(elements),
         tuple(places),
     )
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from schedlang.arrays.stages import data_axes
 from schedlang.compute.math import all as all_of
 from schedlang.compute.read import Read, reads
-from schedlang.compute.tensor import ComputeOp, Tensor
-from schedlang.expr.nodes import Axis, Expr, Var
+from schedlang.compute.tensor import ComputeOp, Extent, Tensor
+from schedlang.expr.nodes import Axis, Const, Expr, Var
 from schedlang.expr.visit import postorder, rewrite
 from schedlang.index.linear import number_or_expr
 from schedlang.index.simplify import simplify, to_lin
@@ -79,11 +79,30 @@ def copied(source: Buffer, into: Buffer, stage: str) -> Stmt:
     return nested(axes, store, stage)
 
 
-def filling(value: Value) -> Callable[[Buffer], Stmt] | None:
+def element_of(value: Value) -> Tensor | None:
+    """Return the tensor of which a number is a known element, such as ``x[0]``; else ``None``."""
+    if not isinstance(value, Read):
+        return None
+    ends = zip(value.indices, value.tensor.shape)
+    return value.tensor if all(_is_known(at, extent) for at, extent in ends) else None
+
+
+def _is_known(index: Expr, extent: Extent) -> bool:
+    at = index.value if isinstance(index, Const) else None
+    return isinstance(at, int) and isinstance(extent, int) and 0 <= at < extent
+
+
+def filling(
+    value: Value, where: Mapping[Tensor, Buffer] | None = None
+) -> Callable[[Buffer], Stmt] | None:
     """Return what makes the loops that fill an array with ``value``; ``None`` if it reads others.
 
-    It is a constant or a formula of the indices, as ``np.zeros`` and ``np.arange`` return.
+    It is a constant or a formula of the indices, as ``np.zeros`` and ``np.arange`` return, or an
+    element of a tensor that is at one of the buffers ``where``.
     """
+    if isinstance(value, Read) and where is not None and element_of(value) in where:
+        element = Load(where[value.tensor], value.indices, value.dtype)
+        return lambda buffer: Store((buffer,), (), (element,), stage=buffer.name)
     own: tuple[Axis, ...] = ()
     if isinstance(value, Tensor):
         op = value.op
