@@ -21,6 +21,7 @@ from schedlang.gpu_lowering.program import Launch
 from schedlang.gpu_lowering.simt import simulate
 from schedlang.ir.nodes import Barrier, Block, Buffer, If, Stmt, Store, walk
 from schedlang.ir.rewrite import deep
+from schedlang.runtime.simulator import simulate_file
 from tests.conftest import Golden
 from tests.gpu_schedules import CASES, gemm, numbers, row_reduction, scaled, softmax
 from tests.marks import slow_but
@@ -400,3 +401,36 @@ def test_storage_of_a_stage_that_nothing_reads_has_no_elements(size: int) -> Non
     kernel = sl.build(s, target="cuda-emulator")
     np.testing.assert_allclose(kernel(x), wanted, rtol=1e-6)
     np.testing.assert_allclose(kernel.check(x), wanted, rtol=1e-6)
+
+
+# 64 threads, of which the second warp adds the value of its neighbour
+BRANCH = """
+from numba import cuda
+from schedlang.intrinsics.gpu import exchange
+
+
+@cuda.jit()
+def A_kernel(A):
+    at = cuda.threadIdx.y * 32 + cuda.threadIdx.x
+    x = A[at]
+    if cuda.threadIdx.{branch}:
+        x = x + exchange(x, 1)
+    cuda.syncthreads()
+    A[at] = x
+
+
+def launch(A):
+    A_kernel[(1,), (32, 2), 0](A)
+"""
+
+
+def test_a_warp_takes_a_branch_alone(tmp_path: Path) -> None:
+    path = tmp_path / "branch.py"
+    path.write_text(BRANCH.format(branch="y == 1"))
+    a = np.arange(64)
+    simulate_file(path)["launch"](a)
+    second = np.arange(32, 64)
+    assert a.tolist() == [*range(32), *(second + (second ^ 1))]
+    path.write_text(BRANCH.format(branch="x < 16"))
+    with pytest.raises(VerifyError, match="some threads of a warp come to an exchange or an inst"):
+        simulate_file(path)["launch"](a)

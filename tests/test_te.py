@@ -34,7 +34,8 @@ PROGRAMS = sorted(Path(__file__).with_name("te_programs").glob("*.py"))
 QUICK = ("get_started", "gpu_scan", "intrin_math", "scan", "tensorize", "tuple_inputs")
 # files of tvm/ that modules there have names of
 PARTS = ("buffers", "extern", "extern_calls", "imported_objects", "intrinsic_calls",
-         "ir_builder", "packed", "te_dtypes", "te_schedule", "tensor_intrin")  # fmt: skip
+         "ir_builder", "matrix_intrinsics", "packed", "te_dtypes", "te_schedule",
+         "tensor_intrin")  # fmt: skip
 GUIDE = Path(__file__).parent.parent / "docs" / "guides" / "porting-from-te.md"
 
 
@@ -58,7 +59,7 @@ def test_programs_import_nothing_else() -> None:
         assert set(ours[1:]) <= {
             "import schedlang.testing", "from schedlang import te", "from schedlang import topi",
             "from schedlang import autotvm", "from schedlang import auto_scheduler",
-            "from schedlang.contrib import cblas",
+            "from schedlang.contrib import cblas", "from schedlang.contrib import nvcc",
             "from schedlang.topi.utils import get_const_tuple",
         }  # fmt: skip
 

@@ -288,7 +288,7 @@ REFUSALS = [
     (lambda: te.decl_tensor_intrin(declared(4, 4)[2].op, lambda i, o: 3),
      "its function returns int, which calls no function of C"),
     (lambda: tvm.tir.call_extern("int32", "f();"), "'f();' is not the name of a function of C"),
-    (lambda: tvm.tir.decl_buffer((4,), offset_factor=16), "offset_factor=16 needs tiles that"),
+    (lambda: tvm.tir.decl_buffer((4,), offset_factor=-1), "offset_factor=-1 is not a number of"),
     (lambda: tvm.tir.decl_buffer((4,), data_alignment=48), "data_alignment=48 is not a number"),
     (lambda: tvm.tir.decl_buffer((4,), strides=[1, 1]), "2 strides for 1 dimensions"),
     (lambda: tvm.tir.decl_buffer((4,), scope="wmma"), "the scope 'wmma' is not one of global"),

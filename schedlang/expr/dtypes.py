@@ -6,6 +6,9 @@ expression that it is combined with. Two tensor expressions promote as in ``nump
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,6 +31,10 @@ _RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 _PART = {"complex64": "float32", "complex128": "float64"}
 
 
+# names that mean another dtype than NumPy's, while a function of te computes an expression
+NAMES: ContextVar[Mapping[str, str]] = ContextVar("names of dtypes", default=MappingProxyType({}))
+
+
 def canonical(dtype: object) -> str:
     """Return the name of ``dtype``, which may be a string, a NumPy dtype or a scalar type.
 
@@ -36,8 +43,10 @@ def canonical(dtype: object) -> str:
     >>> canonical(np.float32), canonical("int"), canonical(bool)
     ('float32', 'int64', 'bool')
     """
-    if isinstance(dtype, str) and dtype in _KIND:
-        return dtype
+    if isinstance(dtype, str):
+        if dtype in _KIND:
+            return dtype
+        dtype = NAMES.get().get(dtype, dtype)
     try:
         name = np.dtype(dtype).name  # type: ignore[call-overload]
     except TypeError:

@@ -17,6 +17,7 @@ from schedlang.expr.nodes import Axis, Expr, Var
 from schedlang.expr.visit import postorder
 from schedlang.gpu_lowering.matrix_loads import load_of, loads_matrices, over_registers
 from schedlang.gpu_lowering.placed_fragments import Placed, refuse, whole_tiles
+from schedlang.gpu_lowering.warp_parts import with_parts
 from schedlang.index.linear import ZERO, Lin, to_expr
 from schedlang.index.simplify import to_lin
 from schedlang.instructions.declaration import Instruction
@@ -57,6 +58,7 @@ def with_fragments(region: Stmt, title: str) -> Stmt:
 
     Raise :class:`~schedlang.errors.BuildError` for a fragment that no warp can hold or use.
     """
+    region = with_parts(region)
     buffers = [b for b in storage(region) if b.scope == FRAGMENT]
     if not buffers and not any(is_of_warp(s) for s, _ in walk(region)):
         return region

@@ -33,14 +33,13 @@ from schedlang.instructions.emission import (
     is_number,
     lanes_and_bits,
 )
-from schedlang.instructions.fragments import FRAGMENT, WARP_FORMS, MatrixLoad, WarpAssembly
+from schedlang.instructions.fragments import FRAGMENT, WARP_FORMS, Larger, WarpForm, loads_rows
 from schedlang.instructions.python_function import PythonFunction, is_reserved
 from schedlang.signatures import public
 
 # what computes an instruction on the values of its operands
-ValueEmission = Union[Intrinsic, Assembly, PythonFunction, CFunction, CSnippet, WarpAssembly,
-                      MatrixLoad]  # fmt: skip
-Emission = Union[ValueEmission, MemoryFunction]
+ValueEmission = Union[Intrinsic, Assembly, PythonFunction, CFunction, CSnippet, WarpForm]
+Emission = Union[ValueEmission, Larger, MemoryFunction]
 # an instruction that is a function on arrays in memory, on each target that runs on the CPU
 MEMORY = "memory"
 # the languages in which an instruction can be written, and what writes it there
@@ -106,7 +105,7 @@ class Instruction:
     @property
     def loads_matrices(self) -> bool:
         """True if a warp loads rows of shared memory by it, as a fragment."""
-        return any(isinstance(emission, MatrixLoad) for emission in self.emit.values())
+        return any(map(loads_rows, self.emit.values()))
 
     @property
     def has_strides(self) -> bool:
@@ -371,7 +370,8 @@ def _check_declaration(asked: str, declared: Instruction) -> None:
     if why:
         raise ComputeError(explain(asked, *why))
     for tensor in (output, *placeholders([output])):
-        short = declared.loads_matrices or (takes_short and tensor is not output)
+        copies = declared.of_warp and not declared.accumulates
+        short = copies or (takes_short and tensor is not output)
         allowed = [*LLVM_TYPES, *(SHORT_FLOATS if short else ())]
         if tensor.dtype not in allowed:
             role = "the result" if tensor is output else "the operand"

@@ -2,7 +2,8 @@
 
 An instruction of a whole warp says which thread holds which element of an operand, and in which of
 its registers. A :class:`Fragment` is this map as data. :class:`WarpAssembly` multiplies fragments,
-and :class:`MatrixLoad` fills one from shared memory.
+and :class:`MatrixLoad` fills one from shared memory. :class:`InParts` and :class:`ElementCopy` are
+instructions of larger tiles, such as te's, which no instruction of a GPU computes at once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Union
 
 import numpy as np
 
@@ -272,8 +273,57 @@ class MatrixLoad:
         return f"ldmatrix{'.trans' * self.transposed}"
 
 
+@dataclass(frozen=True)
+class InParts:
+    """A tile that a warp computes in parts, each by the smaller instruction ``part``.
+
+    ``part`` computes what the declaration does, of fewer elements or terms, and its extents divide
+    the declared ones; a build refuses another one. A program has uses of ``part`` alone.
+    """
+
+    part: Instruction
+
+    @property
+    def READS(self) -> str:
+        """The memory of its operands."""
+        (form,) = (e for e in self.part.emit.values() if isinstance(e, WARP_FORMS))
+        return form.READS
+
+    def check(self, asked: str, declared: Instruction) -> None:
+        """Accept the declaration: a build compares ``part`` with the loops of each part."""
+
+    def __str__(self) -> str:
+        return str(self.part)
+
+
+@dataclass(frozen=True)
+class ElementCopy:
+    """A copy between a fragment and memory, in which each thread copies the elements it holds.
+
+    A program has plain loops in its place. ``READS`` is the memory of the operand.
+    """
+
+    READS: str
+
+    def check(self, asked: str, declared: Instruction) -> None:
+        """Accept the declaration: the loops are compared with it when they are tensorized."""
+
+    def __str__(self) -> str:
+        return "copies of elements"
+
+
 # what all threads of a warp execute together
-WARP_FORMS = (WarpAssembly, MatrixLoad)
+WARP_FORMS = (WarpAssembly, MatrixLoad, InParts, ElementCopy)
+WarpForm = Union[WarpAssembly, MatrixLoad]
+# forms in whose place a program has others
+Larger = Union[InParts, ElementCopy]
+
+
+def loads_rows(emission: object) -> bool:
+    """Return whether a warp loads rows of shared memory by a form of an instruction."""
+    if isinstance(emission, InParts):
+        return emission.part.loads_matrices
+    return isinstance(emission, MatrixLoad)
 
 
 def _check_fragments(asked: str, declared: Instruction, emission: WarpAssembly) -> None:

@@ -47,6 +47,21 @@ class Device:
 
         return bool(driver.is_available()) and self.device_id < len(driver.gpus)
 
+    @property
+    def compute_version(self) -> str | None:
+        """The compute capability that kernels for the GPU are built for; ``None`` of a CPU.
+
+        >>> with Target("cuda", arch="sm_86"):
+        ...     print(cuda().compute_version, cpu().compute_version)
+        8.6 None
+        """
+        if self.kind != "cuda":
+            return None
+        around = Target.current()
+        chosen = around if around is not None and around.arch else Target("cuda")
+        major, minor = chosen.device.capability
+        return f"{major}.{minor}"
+
     def sync(self) -> None:
         """Wait for the device; te's ``sync``, which is not needed, as each kernel call waits."""
 

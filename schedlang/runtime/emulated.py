@@ -10,6 +10,7 @@ import numpy as np
 from schedlang.errors import BuildError, explain
 from schedlang.expr.dtypes import array_dtype, storage_dtype
 from schedlang.ir.nest import Nest
+from schedlang.ir.nodes import For, walk
 from schedlang.runtime.device_code import DeviceCode
 from schedlang.runtime.device_file import DeviceFile
 from schedlang.runtime.kernel import Built
@@ -76,8 +77,10 @@ class GpuKernel(DeviceCode, ThreadKernel):
             a if p.is_scalar else a.reshape(-1).view(storage_dtype(p.dtype))
             for a, p in zip(arrays, self._built.signature.parameters)
         ]
-        loops = self._program.nest.loops
-        used = dict.fromkeys(f.instruction for f in loops if f.instruction is not None)
+        loops = [s for launch in self._program.launches for s, _ in walk(launch.body)]
+        used = dict.fromkeys(
+            s.instruction for s in loops if isinstance(s, For) and s.instruction is not None
+        )
         launch = launcher(self._file.path, used)
         with np.errstate(all="ignore"):
             launch(*flat, *(sizes[n] for n in self._built.signature.sizes))

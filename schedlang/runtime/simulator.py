@@ -1,9 +1,9 @@
 """A simulator that runs emitted GPU source in plain Python: slow, but a debugger can stop in it.
 
 It runs the file that numba.cuda compiles. Each thread is a generator. It yields at
-``cuda.syncthreads()``, and goes on when all threads of its block have come there; ``exchange``,
-``multiply_fragments`` and ``load_matrix`` yield, too. Lines keep their numbers, so that breakpoints
-in the file work.
+``cuda.syncthreads()``, and goes on when all threads of its block have come there. At ``exchange``,
+``multiply_fragments`` and ``load_matrix`` it waits for the threads of its warp, so that a warp may
+take a branch that others do not. Lines keep their numbers, so that breakpoints in the file work.
 """
 
 from __future__ import annotations
@@ -208,7 +208,18 @@ class Kernel:
         device.start_block(dynamic_bytes)
         places = [p[::-1] for p in product(*(range(n) for n in reversed(extents)))]
         threads = [self.function(*args) for _ in places]
-        answers: list[Any] = [None] * len(threads)
+        warps = [slice(first, first + WARP) for first in range(0, len(threads), WARP)]
+        while True:
+            ends = [self.warp(threads[warp], places[warp]) for warp in warps]
+            if len({*ends}) > 1:
+                raise VerifyError(_apart(self.function.__name__))
+            if ends[0] is StopIteration:
+                return
+
+    def warp(self, threads: Sequence[Thread], places: Sequence[Sequence[int]]) -> Any:
+        """Run the threads of a warp to the next barrier, or to their end; return which it is."""
+        device, name = self.device, self.function.__name__
+        answers: Sequence[Any] = [None] * len(threads)
         while True:
             requests: list[Any] = []
             for thread, place, answer in zip(threads, places, answers):
@@ -218,21 +229,29 @@ class Kernel:
                 except StopIteration:
                     requests.append(StopIteration)
             kinds = {type(a) for a in requests}
-            if len(kinds) > 1 or (kinds == {str} and len(set(requests)) > 1):
-                raise VerifyError(
-                    f"{self.function.__name__}: some threads of a block wait at a barrier that "
-                    "others do not reach"
-                )
-            if requests[0] is StopIteration:
-                return
+            ends = [r for r in requests if r is StopIteration or r == BARRIER]
+            if len(ends) == len(requests) and len({*ends}) == 1:
+                return ends[0]
+            if len(kinds) > 1 or ends:
+                apart = len(ends) == len(requests)
+                raise VerifyError(_apart(name) if apart else _of_some(name))
             if kinds == {tuple}:
                 answers = _exchanged(requests)
             elif kinds == {Product}:
                 answers = _multiplied(requests, device.of_warps)
-            elif kinds == {Rows}:
-                answers = _loaded(requests)
             else:
-                answers = [None] * len(threads)
+                answers = _loaded(requests)
+
+
+def _apart(name: str) -> str:
+    return f"{name}: some threads of a block wait at a barrier that others do not reach"
+
+
+def _of_some(name: str) -> str:
+    return (
+        f"{name}: some threads of a warp come to an exchange or an instruction of the whole warp "
+        "that others do not reach"
+    )
 
 
 def _multiplied(

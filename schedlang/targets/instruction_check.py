@@ -23,7 +23,7 @@ from schedlang.expr.nodes import Axis, Cast, Expr
 from schedlang.expr.visit import rewrite
 from schedlang.host import check_whole
 from schedlang.instructions.declaration import MEMORY, Emission, Instruction, elements
-from schedlang.instructions.fragments import FRAGMENT
+from schedlang.instructions.fragments import FRAGMENT, ElementCopy
 from schedlang.runtime.arrays import aligned_array
 from schedlang.runtime.nvidia import driver
 from schedlang.runtime.processor import missing_features, unknown_features, why_missing
@@ -79,6 +79,9 @@ def check(declared: Instruction, samples: int, seed: int, target: str) -> Compar
     """Compare what is emitted with the declaration; see :meth:`Instruction.check`."""
     check_whole(f"{declared}.check", 0, samples=samples, seed=seed)
     kind, language = _form(declared, target)
+    if isinstance(declared.emit[language], ElementCopy):
+        own = "each thread copies the elements that it holds, so there is no instruction to compare"
+        raise InstructionError(explain(f"{declared}.check()", own, "Check a kernel that uses it."))
     on_gpu = KINDS[kind].binds_threads
     if not on_gpu and unknown_features(declared.needs):
         lacking = f"it needs {why_missing(declared.needs)}"

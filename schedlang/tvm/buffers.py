@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from schedlang.errors import ComputeError, ComputeTypeError, explain, text_of
@@ -11,6 +12,7 @@ from schedlang.expr.nodes import Const, Expr, Var
 from schedlang.host import ALIGNMENTS
 from schedlang.instructions.declaration import SCOPES
 from schedlang.signatures import public
+from schedlang.state.state import FRAGMENTS
 from schedlang.tvm.te_dtypes import te_dtype
 
 
@@ -28,6 +30,17 @@ class Buffer:
     strides: tuple[int | Var, ...] = ()
     scope: str = ""
     alignment: int = 1
+    offset_factor: int = 1
+
+    @property
+    def data(self) -> AccessPtr:
+        """The address of the first element, as calls of matrix units take it."""
+        return AccessPtr(self)
+
+    @cached_property
+    def elem_offset(self) -> Var:
+        """The number of elements before the first one, for the number of a fragment."""
+        return Var(f"{self.name}.elem_offset", "int32")
 
     def access_ptr(
         self, access_mask: Any, ptr_type: str = "handle", content_lanes: int = 1, offset: Any = 0
@@ -72,8 +85,8 @@ def decl_buffer(
     any; without it, the elements lie one after the other. With a ``scope``, the array must be in
     that memory. Its address is a multiple of ``data_alignment`` bytes, a power of two up to 64, as
     ``alignment=`` of :func:`schedlang.instruction` says. Else an array may begin at any element, so
-    that ``offset_factor`` is 0 or 1; ``data``, ``elem_offset``, ``buffer_type`` and
-    ``axis_separators`` are left out. Raise
+    that functions of C take an ``offset_factor`` of 0 or 1 alone; calls of matrix units take any.
+    ``data``, ``elem_offset``, ``buffer_type`` and ``axis_separators`` are left out. Raise
     :class:`~schedlang.errors.ComputeError` for what no array of a kernel promises.
 
     >>> import schedlang as tvm
@@ -90,14 +103,9 @@ def decl_buffer(
             raise ComputeError(
                 explain(asked, f"{what} is not used here", f"Leave out {what}= {given}.")
             )
-    if offset_factor not in (0, 1):
+    if type(offset_factor) is not int or offset_factor < 0:
         raise ComputeError(
-            explain(
-                asked,
-                f"offset_factor={offset_factor} needs tiles that begin at multiples of "
-                f"{offset_factor} elements, which no schedule promises",
-                "Write a function that takes any offset, and give offset_factor=1.",
-            )
+            f"{asked}: offset_factor={text_of(offset_factor)} is not a number of elements; give 1"
         )
     # te's -1 stands for what its allocations promise, which functions of te need not rely on
     alignment = 1 if data_alignment in (-1, 0) else data_alignment
@@ -110,8 +118,9 @@ def decl_buffer(
                 f"Give one of {', '.join(map(str, ALIGNMENTS))}.",
             )
         )
-    if scope not in ("", *SCOPES):
-        raise ComputeError(f"{asked}: the scope {scope!r} is not one of {', '.join(SCOPES)}")
+    if scope not in ("", *SCOPES, *FRAGMENTS):
+        listed = ", ".join((*SCOPES, *FRAGMENTS))
+        raise ComputeError(f"{asked}: the scope {scope!r} is not one of {listed}")
     extents = tuple(_whole(e, f"{asked}: a dimension") for e in _listed(shape))
     distances = tuple(_distance(e, asked) for e in _listed(strides or ()))
     if distances and len(distances) != len(extents):
@@ -124,7 +133,7 @@ def decl_buffer(
             f"{asked}: one te.var stands for two strides; give each a te.var of its own"
         )
     kind = "float32" if dtype is None else te_dtype(dtype)
-    return Buffer(name, extents, kind, distances, scope, alignment)
+    return Buffer(name, extents, kind, distances, scope, alignment, max(offset_factor, 1))
 
 
 def _listed(value: Any) -> list[Any]:

@@ -9,6 +9,7 @@ from schedlang.expr.dtypes import is_integer
 from schedlang.expr.nodes import Expr
 from schedlang.signatures import public
 from schedlang.tvm import tir
+from schedlang.tvm.matrix_intrinsics import CALLS, MatrixCall, matrix_call
 from schedlang.tvm.te_dtypes import te_dtype
 
 # TVM's names of functions that have another name here
@@ -21,12 +22,15 @@ _NO_FUNCTIONS = {
 
 
 @public
-def call_intrin(dtype: Any, func_name: str, *args: Any) -> Expr:
+def call_intrin(dtype: Any, func_name: str, *args: Any) -> Expr | MatrixCall:
     """Return the value of a function of TVM's, such as ``"tir.exp"``, of ``args``.
 
-    It is the function of ``tvm.tir`` that has the name. Raise
+    It is the function of ``tvm.tir`` that has the name. ``"tir.tvm_load_matrix_sync"``,
+    ``"tir.tvm_mma_sync"``, ``"tir.tvm_fill_fragment"`` and ``"tir.tvm_store_matrix_sync"`` are
+    calls of matrix units, which ``ib.emit`` takes in :func:`te.decl_tensor_intrin`. Raise
     :class:`~schedlang.errors.ComputeError` for another name, and
-    :class:`~schedlang.errors.ComputeTypeError` for a result that is not ``dtype``.
+    :class:`~schedlang.errors.ComputeTypeError` for a result that is not ``dtype``, and for
+    arguments that a matrix unit does not take.
 
     >>> import schedlang as tvm
     >>> from schedlang import te
@@ -37,7 +41,9 @@ def call_intrin(dtype: Any, func_name: str, *args: Any) -> Expr:
     """
     asked = f"tvm.tir.call_intrin({dtype!r}, {func_name!r}, ...)"
     name = func_name.removeprefix("tir.") if isinstance(func_name, str) else ""
-    known = [n for n in tir.__all__ if n not in _NO_FUNCTIONS] + [*_OTHER]
+    if name in CALLS:
+        return matrix_call(asked, name, args)
+    known = [n for n in tir.__all__ if n not in _NO_FUNCTIONS] + [*_OTHER, *CALLS]
     if name not in known:
         close = nearest(name, known)
         raise ComputeError(

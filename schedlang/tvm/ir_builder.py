@@ -40,6 +40,7 @@ from schedlang.ir.verify import verify
 from schedlang.language.construct import as_expr, convert
 from schedlang.lowering.loop_names import loop_names
 from schedlang.tvm.extern_calls import ExternCall
+from schedlang.tvm.matrix_intrinsics import MatrixCall
 from schedlang.tvm.packed import Handle
 from schedlang.tvm.te_dtypes import te_dtype
 
@@ -119,12 +120,13 @@ def _whole(value: Any, what: str) -> Expr:
 class Program:
     """Statements written by hand, and the arrays of ``te.extern`` that they use.
 
-    One for ``te.decl_tensor_intrin`` has ``calls`` of functions of C in their place.
+    One for ``te.decl_tensor_intrin`` has ``calls`` of functions of C, or of matrix units, in their
+    place.
     """
 
     body: Block
     buffers: tuple[tuple[Handle, Buffer], ...]
-    calls: tuple[ExternCall, ...] = ()
+    calls: tuple[ExternCall | MatrixCall, ...] = ()
 
     def function(
         self, inputs: Sequence[Handle], outputs: Sequence[Handle], name: str
@@ -198,7 +200,7 @@ class IRBuilder:
         self._blocks: list[list[Stmt]] = [[]]
         self._buffers: dict[Handle, Buffer] = {}
         self._names: set[str] = set()
-        self._calls: list[ExternCall] = []
+        self._calls: list[ExternCall | MatrixCall] = []
         self._condition: If | None = None
         self._loops: list[tuple[str, Axis]] = []
 
@@ -368,15 +370,15 @@ class IRBuilder:
         self.add(If(~cond, Block(tuple(self._blocks.pop()))))
 
     def emit(self, stmt: Any) -> None:
-        """Append a call of ``tvm.tir.call_extern``, for ``te.decl_tensor_intrin``.
+        """Append a call of ``tvm.tir.call_extern``, or of matrix units by ``call_intrin``.
 
         Refuse a statement from elsewhere: elements are assigned.
         """
-        if isinstance(stmt, ExternCall):
+        if isinstance(stmt, (ExternCall, MatrixCall)):
             if len(self._blocks) > 1:
                 raise ComputeError(
-                    f"ib.emit of {stmt.name}: a loop or a condition is around the call; write it "
-                    "in the function of C"
+                    f"ib.emit of {stmt.name}: a loop or a condition is around the call; "
+                    f"{_alone(stmt)}"
                 )
             self._calls.append(stmt)
             return
@@ -394,11 +396,18 @@ class IRBuilder:
             raise ComputeError("ib.get(): a loop or a condition is still open; leave it first")
         if self._calls and self._blocks[0]:
             raise ComputeError(
-                f"ib.get(): it has a call of {self._calls[0].name} and statements; write all of it "
-                "in the function of C"
+                f"ib.get(): it has a call of {self._calls[0].name} and statements; "
+                f"{_alone(self._calls[0])}"
             )
         body = Block(tuple(self._blocks[0]))
         return Program(body, tuple(self._buffers.items()), tuple(self._calls))
+
+
+def _alone(call: ExternCall | MatrixCall) -> str:
+    """Return what to do with statements beside a call, which stands alone in an intrinsic."""
+    if isinstance(call, MatrixCall):
+        return "emit the call alone, which computes a whole tile"
+    return "write all of it in the function of C"
 
 
 def create() -> IRBuilder:

@@ -22,6 +22,7 @@ from schedlang.compute.reduce import reduce_axis as _reduce_axis
 from schedlang.compute.scan import scan
 from schedlang.compute.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
 from schedlang.errors import ComputeError, missing_name
+from schedlang.expr.dtypes import NAMES
 from schedlang.expr.nodes import Axis, Expr, KnownExtent, Var
 from schedlang.schedule.schedule import Schedule
 from schedlang.schedule.schedule import schedule as _schedule
@@ -29,6 +30,7 @@ from schedlang.schedule.te_layouts import AXIS_SEPARATOR
 from schedlang.signatures import public
 from schedlang.state.state import PIPELINE
 from schedlang.state.thread_axis import thread_axis as _thread_axis
+from schedlang.tvm.te_dtypes import BITS
 from schedlang.tvm.tir import (
     abs,
     acos,
@@ -185,7 +187,7 @@ def _tag(tag: str) -> str:
 
 
 def _te_values(fcompute: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``fcompute`` with its weak results in te's dtypes.
+    """Return ``fcompute`` with its weak results in te's dtypes, in which ``"float"`` is float32.
 
     It keeps the signature, which names the axes.
     """
@@ -193,7 +195,11 @@ def _te_values(fcompute: Callable[..., Any]) -> Callable[..., Any]:
         return fcompute
 
     def values(*axes: Axis) -> Any:
-        result = fcompute(*axes)
+        token = NAMES.set(BITS)
+        try:
+            result = fcompute(*axes)
+        finally:
+            NAMES.reset(token)
         if isinstance(result, (tuple, list)):
             return tuple(_te_value(r) for r in result)
         return _te_value(result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedlang.expr import dtypes
 
-_BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
+BITS = {"int": "int32", "uint": "uint32", "float": "float32"}
 
 
 def te_dtype(dtype: object) -> str:
@@ -13,4 +13,4 @@ def te_dtype(dtype: object) -> str:
     >>> te_dtype("float"), te_dtype("float64")
     ('float32', 'float64')
     """
-    return dtypes.canonical(_BITS.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+    return dtypes.canonical(BITS.get(dtype, dtype) if isinstance(dtype, str) else dtype)

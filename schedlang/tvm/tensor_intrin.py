@@ -19,10 +19,12 @@ from schedlang.instructions.declaration import MEMORY, Instruction, instruction
 from schedlang.instructions.emission import MemoryFunction
 from schedlang.ir.instruction_match import packed_strides
 from schedlang.signatures import public
+from schedlang.state.state import FRAGMENTS
 from schedlang.tvm.buffers import AccessPtr, Buffer
 from schedlang.tvm.extern import packed_function
 from schedlang.tvm.extern_calls import ExternCall
 from schedlang.tvm.imported_objects import object_of
+from schedlang.tvm.matrix_intrinsics import MatrixCall, declared_by
 from schedlang.tvm.packed import Handle, PackedCall
 
 # what a call may compute of strides
@@ -134,6 +136,11 @@ def decl_tensor_intrin(
     write, and each use adds to it. With a body alone, the whole reduction is in the tensorized
     loops.
 
+    The call may also be one of ``tvm_load_matrix_sync``, ``tvm_mma_sync`` and
+    ``tvm_store_matrix_sync`` of ``tvm.tir.call_intrin``, on fragments in te's scopes, such as
+    ``"wmma.matrix_a"``. It stands for uses of ``sl.instructions.mma_f16`` and its like, of
+    ``ldmatrix``, or for copies of elements. The loops around it decide which fragments it has.
+
     ``binds`` says which buffer of :func:`tvm.tir.decl_buffer` stands for a tensor, with its
     strides. The functions come with ``s[C].pragma(axis, "import_c", source)``, or with
     ``"import_llvm"`` and LLVM's code. ``scalar_params`` must be left out, and
@@ -179,7 +186,24 @@ def decl_tensor_intrin(
             "tvm.tir.decl_buffer, and no other tensors"
         )
     buffers = tuple(_buffer(asked, t, given) for t in tensors)
-    chosen, whole = _chosen(asked, fcompute([*buffers[:-1]], [buffers[-1]]))
+    returned = fcompute([*buffers[:-1]], [buffers[-1]])
+    chosen, whole = _chosen(asked, returned)
+    emitted = list(getattr(chosen, "calls", ()))
+    for call in emitted:
+        if isinstance(call, MatrixCall):
+            if len(emitted) > 1:
+                raise ComputeError(
+                    f"{asked}: its body has {len(emitted)} calls, and one of a matrix unit stands "
+                    "alone; declare an intrinsic for each"
+                )
+            parts = [*returned] if isinstance(returned, (tuple, list)) else [returned]
+            reset = getattr(parts[1], "calls", ()) if len(parts) > 1 else ()
+            return declared_by(
+                asked, op, call, reset, tensors, buffers,
+                call.title if name == "tensor_intrin" else name,
+            )  # fmt: skip
+    for buffer in buffers:
+        _check_places(asked, buffer)
     strides = tuple(_needed(t, b) for t, b in zip(tensors, buffers))
     whole = whole and op.reducer is not None
     if isinstance(chosen, PackedCall):
@@ -217,6 +241,29 @@ def _needed(tensor: Tensor, buffer: Buffer) -> tuple[int | None, ...]:
     if buffer.strides:
         return tuple(s if isinstance(s, int) else None for s in buffer.strides)
     return tuple(step.const for step in packed_strides(tensor))
+
+
+def _check_places(asked: str, buffer: Buffer) -> None:
+    """Refuse what a buffer promises of fragments and offsets to a function of C or of Python."""
+    if buffer.offset_factor > 1:
+        raise ComputeError(
+            explain(
+                asked,
+                f"offset_factor={buffer.offset_factor} of {buffer.name} needs tiles that begin at "
+                f"multiples of {buffer.offset_factor} elements, which no schedule promises",
+                "Write a function that takes any offset, and give offset_factor=1.",
+            )
+        )
+    if buffer.scope in FRAGMENTS:
+        raise ComputeError(
+            explain(
+                asked,
+                f"{buffer.name} is in {buffer.scope}, which the threads of a warp hold together, "
+                "and a function runs on the CPU",
+                'Call a matrix unit, such as tvm.tir.call_intrin("handle", "tir.tvm_mma_sync", '
+                "...), or give another scope.",
+            )
+        )
 
 
 def _chosen(asked: str, returned: Any) -> tuple[Any, bool]:

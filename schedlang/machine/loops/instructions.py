@@ -7,6 +7,7 @@ from schedlang.expr.dtypes import INDEX
 from schedlang.expr.nodes import Const
 from schedlang.instructions.declaration import MEMORY, Instruction, elements
 from schedlang.instructions.emission import MemoryFunction
+from schedlang.instructions.fragments import ElementCopy, InParts
 from schedlang.ir.extern_call import Extern, View
 from schedlang.ir.instructed import Instructed, Tile
 from schedlang.ir.instruction_match import Match, Mismatch, match
@@ -40,6 +41,7 @@ def _replaced(stmt: Stmt, job: LoopJob) -> Stmt:
     emission = declared.emit.get(language)
     if emission is None or isinstance(emission, MemoryFunction):
         return _called(stmt, declared, matched, job)
+    assert not isinstance(emission, (InParts, ElementCopy)), "a program has others in their place"
     tiles = tuple(
         Tile(operand.buffer, operand.indices, operand.buffer.dtype, count=elements(tensor))
         for operand, tensor in zip(matched.operands, declared.operands)

@@ -9,6 +9,7 @@ from schedlang.expr.dtypes import register_dtype, storage_dtype
 from schedlang.instructions.c_forms import CFunction, CSnippet
 from schedlang.instructions.declaration import Instruction, ValueEmission, elements
 from schedlang.instructions.emission import MemoryFunction, in_order
+from schedlang.instructions.fragments import ElementCopy, InParts
 from schedlang.instructions.needs import alternatives
 from schedlang.intrinsics.simd import Vec, llvm_type
 from schedlang.markup.text import uncoloured
@@ -29,7 +30,7 @@ def trial(declared: Instruction) -> Trial:
     it has them, it also runs.
     """
     emission = declared.emit["llvm"]
-    assert not isinstance(emission, (CFunction, CSnippet, MemoryFunction))
+    assert not isinstance(emission, (CFunction, CSnippet, MemoryFunction, InParts, ElementCopy))
     processor = cpu_context().codegen().magic_tuple()[1]
     lacking = [alternatives(name)[0] for name in missing_features(declared.needs)]
     needed = ",".join([kernel_features(), *(f"+{name}" for name in lacking)])
