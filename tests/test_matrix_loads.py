@@ -327,6 +327,24 @@ def wrong_order() -> None:
     sl.build(s, args, target="cuda")
 
 
+def columns_of_words() -> None:
+    s, args = product(16, 8, 16, "mma_tf32", tiles=(1, 1), warps=(1, 1))
+    copy = s[s.tensor("B.shared.fragment")]
+    copy.tensorize(copy.op.axis[0], sl.instructions.ldmatrix_x2_tf32)
+    sl.build(s, args, target="cuda")
+
+
+def symbolic_rows() -> None:
+    n = sl.var("n")
+    A = sl.placeholder((16, n), "float16", name="A")
+    S = sl.compute((16, n), lambda i, k: A[i, k], name="S")
+    C = sl.compute((16, 16), lambda i, k: S[i, k] * 2, name="C")
+    s = sl.schedule(C)
+    s[S].set_scope("shared")
+    F = s.cache_read(S, "fragment", [C])
+    s[F].tensorize(F.op.axis[0], X4)
+
+
 def apart(tile: Any) -> None:
     tile.transform_layout(lambda i, j: (i, j // 8, j // 2 % 4 ^ i % 4, j % 2))
 
@@ -388,6 +406,15 @@ REFUSED: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         wrong_order, BuildError,
         r"ldmatrix_x2_f16 \(stage A.shared.fragment\) does not give the threads the elements of "
         r"A.shared.fragment that they hold as a of",
+    ),
+    "rows of words": (
+        columns_of_words, BuildError,
+        r"ldmatrix_x2_tf32 .* does not give .*\n.* \(elements of 16 bits alone have _trans, so lay "
+        r"B.shared out so\), and load a tile",
+    ),
+    "symbolic rows": (
+        symbolic_rows, ScheduleError,
+        r"no part of S.fragment computes all 16 x 16 terms of ldmatrix_x4_f16 without a test",
     ),
     "elements of 4 bytes": (
         lambda: of_float32(True), ComputeError, r"transposes matrices of float32, and ldmatrix"

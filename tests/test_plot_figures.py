@@ -115,6 +115,7 @@ PICTURES: dict[str, Draw] = {
     "coalescing": lambda: sl.plot.coalescing({"a": one_thread_each(True), "b": tiles_on_gpu()}),
     "banks": lambda: sl.plot.banks({"plain": shared_tile(), "padded": shared_tile(1)}),
     "threads": lambda: sl.plot.threads(one_thread_each(False)),
+    "fragments": lambda: sl.plot.fragments(sl.instructions.mma_tf32),
     "roofline": roofline,
     "search": lambda: sl.plot.search(searched()),
 }

@@ -151,3 +151,31 @@ def test_refusals() -> None:
     s[gathered].bind(gathered.op.axis[0], "threadIdx.x")
     with pytest.raises(PlotError, match="data decide its addresses"):
         sl.plot.coalescing(s)
+
+
+def test_who_holds_which_element() -> None:
+    """Lane 4*g + t holds elements of row g and of row g + 8, as PTX ISA draws the result of mma."""
+    c, a, b = sl.plot.fragments(sl.instructions.mma_f16).data
+    assert [one.of for one in (c, a, b)] == ["c", "a", "b"]
+    row, column = np.indices((16, 8))
+    np.testing.assert_array_equal(c.lanes, row % 8 * 4 + column // 2)
+    np.testing.assert_array_equal(c.registers, row // 8 * 2 + column % 2)
+    term, column = np.indices((16, 8))
+    np.testing.assert_array_equal(b.lanes, column * 4 + term % 8 // 2)
+    # each lane holds each of its registers once
+    for one in (c, a, b):
+        held = one.lanes * 32 + one.registers
+        assert np.unique(held).size == one.lanes.size == 32 * (one.registers.max() + 1)
+
+
+@pytest.mark.parametrize(
+    ("what", "operand", "match"),
+    [
+        (sl.instructions.dp4a, None, "dp4a.* is not an instruction of a warp, whose threads hold"),
+        (3, None, "3 is not an instruction of a warp"),
+        (sl.instructions.mma_f16, "d", "mma_f16 holds c, a, b as fragments, not 'd'; give one of"),
+    ],
+)
+def test_pictures_of_holders_that_are_refused(what: Any, operand: Any, match: str) -> None:
+    with pytest.raises(PlotError, match=match):
+        sl.plot.fragments(what, operand)

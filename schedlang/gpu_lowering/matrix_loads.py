@@ -57,8 +57,8 @@ def over_registers(loop: For, dims: Sequence[int], placed: Placed, lane: Axis, t
             f"{loop.instruction} (stage {loop.stage}) does not give the threads the elements of "
             f"{placed.buffer.name} that they hold as {placed.fragment.of} of the instruction that "
             "uses it",
-            "Take the form whose rows run along the terms of the product, or the one with _trans "
-            "for the other order, and load a tile or several that follow each other in registers.",
+            f"Take the form whose rows run along the terms of the product{_other_order(value)}, "
+            "and load a tile or several that follow each other in registers.",
         )
     register = Axis("register", fragment.registers)
     elements = fragment.element(lane, register)
@@ -72,6 +72,13 @@ def over_registers(loop: For, dims: Sequence[int], placed: Placed, lane: Axis, t
         register, fragment.registers, TENSORIZE, Block((body,)), loop.stage, number=loop.number,
         instruction=loop.instruction,
     )  # fmt: skip
+
+
+def _other_order(value: Load) -> str:
+    """Return the hint at loads of rows in the other order, which have elements of 16 bits alone."""
+    if itemsize(value.dtype) == 2:
+        return ", or the one with _trans for the other order"
+    return f" (elements of 16 bits alone have _trans, so lay {value.buffer.name} out so)"
 
 
 def _axis_along(index: Lin, inside: Sequence[Axis]) -> Axis:

@@ -10,6 +10,7 @@ its sizes. A file ``<name>_picture.py`` draws one kind on a ``sheet.py``, in the
 
 from __future__ import annotations
 
+from schedlang.plot.fragments_picture import fragments
 from schedlang.plot.memory_picture import memory
 from schedlang.plot.order import iteration_order
 from schedlang.plot.partition_picture import partition
@@ -24,6 +25,6 @@ from schedlang.plot.threads_picture import threads
 from schedlang.plot.warp_pictures import banks, coalescing
 
 __all__ = [
-    "Picture", "banks", "coalescing", "iteration_order", "memory", "partition", "placement",
-    "profile", "race", "roofline", "search", "stages", "threads",
+    "Picture", "banks", "coalescing", "fragments", "iteration_order", "memory", "partition",
+    "placement", "profile", "race", "roofline", "search", "stages", "threads",
 ]  # fmt: skip
