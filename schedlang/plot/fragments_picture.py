@@ -95,7 +95,7 @@ def _holders(title: str, one: Instruction, operand: str | None) -> list[Holders]
 
 
 def _numbers(fragment: Fragment) -> tuple[np.ndarray, np.ndarray]:
-    lanes, registers = fragment.holder(np.indices(fragment.shape))
+    lanes, registers = fragment.holder([*np.indices(fragment.shape)])
     rows = fragment.shape[0] if len(fragment.shape) > 1 else 1
     # a part that a fragment lacks is the number 0, not an array
     whole = np.zeros(fragment.shape, int)
