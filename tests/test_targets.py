@@ -46,6 +46,8 @@ OTHER_WORDS = {
     ("runtime/c_kernel.py", "asked == 'llvm'"),
     ("runtime/whole_cores.py", "'cpu' in names.split(',')"),
     ("tvm/auto_scheduler/search_task.py", "print_mode == 'cuda'"),
+    # a device of te, whose kind is its name
+    ("runtime/devices.py", "self.kind != 'cuda'"),
     ("runtime/te_module.py", "fmt in ('', 'py', 'python')"),
 }
 NAMES = {*SPELLINGS}

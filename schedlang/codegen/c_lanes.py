@@ -54,7 +54,7 @@ def with_shared_splats(definitions: Iterable[str]) -> list[str]:
     """Return ``definitions``, where a splat is the first part of a wider one that is there too.
 
     GCC makes the vector of each width by a shuffle of its own. It looks neither into the function
-    that gives a part of a register nor into assembly, both of which are no instruction.
+    that gives a part of a register nor into assembly, and neither costs an instruction.
 
     >>> given = ["SL_VECTOR(f32, 4)", "SL_SPLAT(f32, 4)", "SL_VECTOR(f32, 8)", "SL_SPLAT(f32, 8)"]
     >>> for text in with_shared_splats(given):

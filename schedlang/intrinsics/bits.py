@@ -1,4 +1,4 @@
-"""Functions of a number's bits: those of another dtype of the same size, and fewer of them."""
+"""Functions of a number's bits: another dtype of the same size, and fewer bits."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def in_precision(outputs: Sequence[Tensor], precision: str) -> Rounded:
 
     A stage is such a product if it sums ``a * b`` in float32, and each factor has a data axis that
     the other lacks, as in products of matrices and in convolutions. Convolutions of groups or of
-    each channel alone are none, and stay in float32, as all other stages do.
+    each channel alone are none: they stay in float32, like all other stages.
 
     Raises :class:`~schedlang.errors.NetworkError` for a network with scans or ragged sums, whose
     stages cannot be replaced.
@@ -131,7 +131,7 @@ def in_precision(outputs: Sequence[Tensor], precision: str) -> Rounded:
 
 
 def is_matrix_product(op: ComputeOp) -> bool:
-    """Return whether a stage sums products of float32, as a product of matrices does."""
+    """Return whether a stage sums products of float32, like a matrix product."""
     body = op.body[0]
     if not is_sum(op) or not isinstance(body, Binary) or body.op != "*":
         return False
@@ -200,7 +200,7 @@ class _Rewriting:
                 return Read(self.narrow[node.tensor], node.indices, self.precision)
             if isinstance(node, Const) and node.dtype == FULL:
                 return const(node.value, self.precision)
-            # all choices but those of indices
+            # all choices but choices of indices
             if isinstance(node, Select) and node.dtype == FULL:
                 return replace(node, dtype=self.precision)
             return None

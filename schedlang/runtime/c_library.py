@@ -242,8 +242,7 @@ def c_function(name: str, library: ctypes.CDLL, kinds: list[Any]) -> Callable[..
 def address(array: np.ndarray) -> int:
     """Return where the elements of a contiguous array begin.
 
-    Of an array with elements that may be written, it takes a quarter of the time of NumPy's
-    ``array.ctypes.data``.
+    For a writable array it takes a quarter of the time of NumPy's ``array.ctypes.data``.
     """
     # an exception takes longer than NumPy's way
     if array.flags.writeable:

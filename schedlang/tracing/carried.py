@@ -66,10 +66,10 @@ def _holding(start: Expr, leaving: Value) -> str:
 
 
 def held(loop: HostLoop, starts: Sequence[Value]) -> HostLoop:
-    """Return a loop whose numbers leave an iteration in the dtypes of Python numbers before it."""
+    """Return a loop whose Python numbers begin and leave an iteration in the dtypes in it."""
     carries = [
-        replace(c, leaving=cast(c.leaving, c.entering.dtype))
-        if is_weak(v) and isinstance(c.leaving, Expr)
+        replace(c, start=cast(c.start, c.entering.dtype), leaving=cast(c.leaving, c.entering.dtype))
+        if is_weak(v) and isinstance(c.start, Expr) and isinstance(c.leaving, Expr)
         else c
         for v, c in zip(starts, loop.carries)
     ]

@@ -98,7 +98,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Registers:
-    """The registers of one operand that a tile reads again, and those of a use beside them."""
+    """The registers of one operand that a tile reads again, and of a use beside them."""
 
     operand: int = 1
     use: int = 0

@@ -38,10 +38,10 @@ DEPTHS = (1, 2, 4)
 # that weights of all taps take
 # by definition: CUDA's limit; nobody has measured the share
 SHARED, MOST_WEIGHTS = 48 * 1024, 24 * 1024
-# the largest error of sums in any order, relative to the sum of magnitudes: an instruction that
-# rounds float32 factors unasked errs more
+# the largest error of sums in any order, relative to the sum of magnitudes; by definition: rounding
+# factors to TF32, which nobody asked of float32, may err by 2**-11
 MOST_ERROR = 2.0**-16
-# bytes that a thread writes at once to shared memory, a row of a matrix that ldmatrix loads
+# bytes that a thread writes at once to shared memory; by definition: a row of ldmatrix
 ROW = 16
 
 
@@ -199,7 +199,7 @@ def compute_by_warps(
     every = _bytes(stage, use, 0, sizes, depth, taps) <= MOST_WEIGHTS
     for tile, fragment, read in zip(shared, fragments, use.operands):
         s[fragment].compute_at(s[local], instructions)
-        # weights of one tap at a time, if those of all are too large; the data serve all taps
+        # weights of one tap at a time, if the weights of all are too large; data serve all taps
         at = outer if every or read is use.operands[1] or not taps else taps[-1]
         s[tile].compute_at(s[local], at)
         _fetch(s, tile, stage, use, read, warps)
