@@ -258,6 +258,26 @@ def test_next_steps_offer_the_instruction_and_explain_names_it() -> None:
     assert "without the dot product" not in str(sl.explain(step.schedule, target=target))
 
 
+def test_explain_names_the_instruction_behind_steps_by_hand() -> None:
+    """The loops of a tile have no place for the step, and the sentence stays."""
+    C = product(48, 64, 32)[-1]
+    s = sl.schedule(C)
+    i, j = C.op.axis
+    (k,) = C.op.reduce_axis
+    over, lanes = s[C].split(j, factor=16)
+    s[C].reorder(i, over, k, lanes)
+    s[C].vectorize(lanes)
+    assert not [x for x in sl.next_steps(s, WIDE) if x.primitive == "tensorize"]
+    (says,) = sl.explain(s, target=WIDE).loops
+    what = "Stage C multiplies uint8 and int8 without the dot product of this processor, vpdpbusd"
+    assert says.startswith(what) and "begin with that step" in says
+    assert says in str(sl.explain(s, target=WIDE))
+    floats = product(48, 64, 32, "float32", "float32", "float32")[-1]
+    t = sl.schedule(floats)
+    t[floats].vectorize(t[floats].split(floats.op.axis[1], factor=16)[1])
+    assert not sl.explain(t, target=WIDE).loops
+
+
 def test_partial_sums_of_several_rows_fit_the_registers() -> None:
     """The sums of rows for a shift start with as many rows as registers hold, and not with more."""
     C = product(64, 64, 512, "int8", "int8")[-1]

@@ -1,4 +1,4 @@
-"""The step that computes a product by an instruction of the processor, and what lacks it."""
+"""The step that computes a product by an instruction of the processor, and products without it."""
 
 from __future__ import annotations
 
@@ -27,6 +27,18 @@ def dot_product_steps(s: Schedule, view: StageView, target: Target) -> Iterator[
         lane, along = stage.op.axis[stage.last], stage.op.reduce_axis[dot.along]
         if lane in plain and along in plain:
             yield Steps(TENSORIZE, view.name, _tensorized(view.name, stage, dot))
+
+
+def beyond_steps(s: Schedule, target: Target) -> Iterator[str]:
+    """Yield the stages that an instruction computes, and whose loops are too split for the step."""
+    if target.facts.binds_threads:
+        return
+    for view in s.stages:
+        if not isinstance(view.op, ComputeOp) or any(dot_product_steps(s, view, target)):
+            continue
+        stage = Dataflow(problem_of(list(s.outputs), target, {}), s.state).stage(view.outputs[0])
+        if _choices(stage):
+            yield view.name
 
 
 def _choices(stage: StageFacts) -> list[Dot]:

@@ -9,6 +9,7 @@ from typing import Any
 from schedlang.compute.graph import functions_of
 from schedlang.errors import CallTypeError, names_text
 from schedlang.errors import explain as message
+from schedlang.hints.dot_products import beyond_steps
 from schedlang.hints.findings import Finding, fences, findings, loops_kept
 from schedlang.hints.next_steps import (
     NextStep,
@@ -25,6 +26,7 @@ from schedlang.runtime.evaluate import Evaluation, evaluate
 from schedlang.runtime.kernel import Kernel
 from schedlang.schedule.schedule import Schedule
 from schedlang.signatures import public
+from schedlang.state.state import TENSORIZE
 from schedlang.target import Target
 
 # a step must promise this factor to be advice
@@ -68,7 +70,8 @@ class Explanation:
     the kernel, if it does. ``unknown`` are the names of functions of :func:`~schedlang.extern`,
     whose time the estimate leaves out. ``scope`` says what kind of advice there is for a GPU.
     ``loops`` are sentences on short sums that stay loops, whose copies the registers cannot hold,
-    and on parallel loops whose iterations wait for the memory after few bytes.
+    on parallel loops whose iterations wait for the memory after few bytes, and on products whose
+    loops are too split for the instruction that computes them.
 
     The effects are predictions of the estimate by which the tuner ranks candidates, with four facts
     added that matter to a schedule that is not tuned. LLVM vectorizes plain innermost loops of
@@ -178,12 +181,14 @@ its own
     measured = evaluate(kernel, *arrays) if kernel is not None and arrays else None
     steps = next_steps(s, where)
     nest = lower_quietly(s)
-    advice = [_advice(finding, steps) for finding in findings(nest, where)]
+    reasons = list(findings(nest, where))
+    advice = [_advice(finding, steps) for finding in reasons]
     ranked = _rank([one for one in advice if one is not None])
     bound, unknown = "" if gpu else _bound(predict_here(nest, where)), functions_of(s.outputs)
     names = tuple(dict.fromkeys(function.name for function in unknown))
     scope = ON_GPUS if gpu else ""
-    loops = (*loops_kept(nest, where), *fences(nest, where))
+    late = _without_a_step(reasons, s, where)
+    loops = (*loops_kept(nest, where), *fences(nest, where), *late)
     return Explanation(s.outputs[0].op.name, ranked, measured, bound, names, scope, loops)
 
 
@@ -213,6 +218,19 @@ def _advice(finding: Finding, steps: Sequence[NextStep]) -> Advice | None:
     about_as_good = [step for step in fit if step.speedup >= ALIKE * fit[0].speedup]
     vectors = [step for step in about_as_good if step.primitive == "vectorize"]
     return Advice(finding.text, (vectors or about_as_good)[0], finding.primitives)
+
+
+def _without_a_step(reasons: Sequence[Finding], s: Schedule, target: Target) -> list[str]:
+    """Return a sentence for each product whose loops are too split for its instruction's step."""
+    late = [reason for reason in reasons if TENSORIZE in reason.primitives]
+    stages = set(beyond_steps(s, target)) if late else set()
+    return [
+        f"{reason.text[0].upper()}{reason.text[1:]}. Its loops are split or annotated already, and "
+        f"the step for it takes whole ones: begin with that step (sl.next_steps of the schedule "
+        "without these), or let sl.autoschedule choose all steps."
+        for reason in late
+        if reason.stage in stages
+    ]
 
 
 def _rank(advice: Sequence[Advice]) -> tuple[Advice, ...]:
