@@ -322,7 +322,11 @@ class ValuePrinter:
             self.definitions[f"SL_BFLOAT_OF({kinds[1]}, {lanes})"] = None
         elif is_single and dtype == "float16" and has_halves(lanes):
             self.definitions[half_cast(kinds[1], lanes)] = None
-        elif itemsize(source) < min(4, itemsize(dtype)) and dtype not in SHORT_FLOATS:
+        elif (
+            not is_float(source)
+            and itemsize(source) < min(4, itemsize(dtype))
+            and dtype not in SHORT_FLOATS
+        ):
             self.type(Type("int32", lanes))
             how = "SL_WIDEN_TO_FLOAT" if is_float(dtype) else "SL_WIDEN"
             self.definitions[f"{how}({kinds[0]}, {kinds[1]}, {lanes})"] = None
