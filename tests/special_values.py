@@ -323,7 +323,7 @@ EXCLUDED = {
 # what NumPy computes and the language refuses, with the reason
 REFUSED = {"np.reciprocal": "of integers it is 0 but for 1 and -1, which nobody means"}
 # NumPy has it, but the language has it for elements of another name or dtype only
-ELEMENTS_ONLY = ("bits_int32", "bits_int64", "bits_float32", "bits_float64")
+ELEMENTS_ONLY = ("bits_int32", "bits_int64", "bits_float32", "bits_float64", "tf32")
 
 
 def specials(dtype: str) -> np.ndarray:
